@@ -1,0 +1,105 @@
+"""Every error contextkit raises, split by who must act.
+
+    ContextKitError
+    ├── UsageError               the calling code must change
+    │   ├── NotSerialisable          a value has no single JSON form
+    │   ├── UnknownModel             the model table or the price table has no such row
+    │   ├── HeadChanged              system or tools differ from what the log stored
+    │   ├── InvalidTool              a tool, or a set of tools, cannot be described to a model
+    │   ├── InvalidCall              a call is unknown, already answered, or still open
+    │   ├── InvalidContent           a user message or a result holds what no provider takes
+    │   └── MissingExtra             an optional dependency is not installed
+    ├── StorageError             what is stored must be looked at
+    │   ├── LogCorrupt               a line breaks the chain, or is not a line of ours
+    │   ├── LogLocked                another process writes this log
+    │   ├── ConcurrentAppend         somebody appended first
+    │   └── UnreadableLog            somebody else's log is not in the format it looked like
+    └── ProviderError            what the provider sent, or what was meant for it
+        ├── UnreadableReply          the reply is not of this endpoint
+        └── UnreadableRequest        the request body is not of this endpoint
+
+The text of each says what is wrong, where, and what to do now. It never holds prompt text, keys or headers.
+"""
+
+from __future__ import annotations
+
+
+class ContextKitError(Exception):
+    """Root of every error this package raises on purpose."""
+
+
+class UsageError(ContextKitError):
+    """The calling code must change."""
+
+
+class NotSerialisable(UsageError):
+    """A value has no single JSON form; `path` says where (`$.a[0].b`)."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{what} at {path}")
+        self.path = path
+        """Where the value stands, from `$`."""
+
+
+class UnknownModel(UsageError):
+    """No row for this model, so its rules or prices would be a guess."""
+
+
+class HeadChanged(UsageError):
+    """System or tools differ from the stored ones: everything after them would be re-billed silently."""
+
+
+class InvalidTool(UsageError):
+    """A tool, or a set of tools, cannot be described to a model."""
+
+
+class InvalidCall(UsageError):
+    """A call is unknown, already answered, or still open."""
+
+
+class InvalidContent(UsageError):
+    """A user message or a result holds what no provider takes."""
+
+
+class MissingExtra(UsageError):
+    """An optional dependency is not installed; the text names the install command."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f'{what} needs an extra that is not installed: pip install "contextkit[{extra}]"')
+
+
+class StorageError(ContextKitError):
+    """What is stored must be looked at."""
+
+
+class LogCorrupt(StorageError):
+    """A stored line breaks the chain, or is not a line of ours."""
+
+
+class LogLocked(StorageError):
+    """Another process is writing this log."""
+
+
+class ConcurrentAppend(StorageError):
+    """Another writer appended first; reload and decide again."""
+
+
+class UnreadableLog(StorageError):
+    """Somebody else's log is not in the format it looked like; the text names file and line."""
+
+
+class ProviderError(ContextKitError):
+    """What the provider sent, or what was meant for it, cannot be understood."""
+
+
+class UnreadableReply(ProviderError):
+    """The reply is not of this endpoint."""
+
+
+class UnreadableRequest(ProviderError):
+    """The request body is not of this endpoint; `path` says where."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.path = path
+        """Where in the body, in the provider's own notation (`messages.0.content.1`)."""

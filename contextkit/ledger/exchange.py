@@ -1,0 +1,83 @@
+"""One model call: what was sent, when, what came back, what it was billed.
+
+A trace is a list of these, whoever recorded it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contextkit.cache.prompt import Breakpoint
+from contextkit.cache.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A prompt without its text, written as a difference to the exchange before it in the same lane: O(turn) to store."""
+
+    keep: int
+    """How many leading segments are those of the exchange before."""
+    namespaces: tuple[str, str, str]
+    """Hex; what besides the segments must be equal at tools, system, messages."""
+    level_ends: tuple[int, int]
+    """Segments in tools; in tools and system."""
+    digests: tuple[str, ...]
+    """Hex running digests of the segments after `keep`."""
+    ends_tokens: tuple[int, ...]
+    """Token ends of the segments after `keep`."""
+    positions: tuple[int, ...]
+    """Lookback positions of the segments after `keep`."""
+    entries: tuple[int, ...]
+    """Log sequence of the segments after `keep`, -1 for none."""
+    breakpoints: tuple[Breakpoint, ...]
+    """Where it might be written."""
+    epoch: int = 0
+    """How many declared breaks came before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """A recorded request body, verbatim."""
+
+    request: bytes
+    """The JSON that was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockIds:
+    """A prompt as block hashes."""
+
+    size: int
+    """Tokens in a block."""
+    ids: tuple[int, ...]
+    """One id a block, from the front."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One call."""
+
+    id: str
+    """The provider's id of the response, or ours where none came."""
+    session: str
+    """The conversation it belongs to."""
+    lane: str
+    """`main`, or the branch or sub-agent inside the session: calls of a lane extend one another."""
+    at: float
+    """When the request started, seconds since 1970."""
+    first_byte_at: float | None
+    """When the response began, None if unknown or never."""
+    ended_at: float | None
+    """When it was complete, None if unknown or never."""
+    provider: str
+    """`anthropic`, `openai`, …: the id prices are looked up under."""
+    model: str
+    """The model that was asked."""
+    prompt: Outline | Bodies | BlockIds | None
+    """What was sent, as far as it is known."""
+    usage: Usage | None
+    """What was billed, None where nobody said."""
+    predicted: Usage | None
+    """What the reference cache expected."""
+    error: str | None
+    """Why it did not end well: `aborted`, `cut`, `overloaded_error`, …; None when it did."""

@@ -1,0 +1,52 @@
+"""One thing that was said or done, frozen when it was written.
+
+Takes JSON values, gives entries whose bytes never change again. Knows nothing of providers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "epoch"]
+"""What an entry is; the table of their bodies stands in `docs/architecture.md`.
+
+opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…], "parent"?: {"path", "sequence", "digest"}}
+user        {"content": [part…]}
+assistant   {"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…], "stop"}
+result      {"call_id", "name", "content": [part…], "is_error"}
+begun       {"call_id"}                     a side effect was started (a crash may follow); renders nothing
+notice      {"text"}                        said by the program, in band
+phase       {"name"}                        reserved for masking; renders nothing
+epoch       {"reason", "summary": [part…], "keep_from": sequence | null, "system"?: [part…], "tools"?: [definition…], "templates"}
+part        {"type": "text", "text"} | {"type": "image"|"document", "media_type", "data"} | {… "url"} | {"type": "native", "wire", "block"}
+definition  {"name", "description", "parameters"} | {"native": {"wire", "block"}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the log."""
+
+    sequence: int
+    """Place in the log, from 0."""
+    kind: Kind
+    """What it is."""
+    body: bytes
+    """Canonical JSON of what was said, serialised once."""
+    at: float
+    """When it was written, seconds since 1970."""
+    digest: bytes
+    """Hash over the entry before, the kind and the body: 16 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A provider's own words, kept as they came."""
+
+    wire: str
+    """Whose words: `anthropic_messages`, `openai_chat`, `openai_responses`."""
+    model: str
+    """The model that said them."""
+    body: bytes
+    """JSON array in the wire's normal form: content blocks, one message, or output items."""
