@@ -1,0 +1,55 @@
+"""contextkit: build an agent's context so that every request is the last one plus a tail, and prove it offline."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextkit.cache.usage import Usage as Usage
+    from contextkit.context import Context as Context
+    from contextkit.errors import ContextKitError as ContextKitError
+    from contextkit.ledger.ledger import Ledger as Ledger
+    from contextkit.log.entry import Entry as Entry
+    from contextkit.log.log import Log as Log
+    from contextkit.providers.anthropic.messages import AnthropicMessages as AnthropicMessages
+    from contextkit.providers.openai.chat import OpenAIChat as OpenAIChat
+    from contextkit.providers.openai.responses import OpenAIResponses as OpenAIResponses
+    from contextkit.providers.request import Request as Request
+    from contextkit.tools.tool import Tool as Tool
+    from contextkit.tools.tool import tool as tool
+    from contextkit.tools.toolbox import Toolbox as Toolbox
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "AnthropicMessages": "contextkit.providers.anthropic.messages",
+    "Context": "contextkit.context",
+    "ContextKitError": "contextkit.errors",
+    "Entry": "contextkit.log.entry",
+    "Ledger": "contextkit.ledger.ledger",
+    "Log": "contextkit.log.log",
+    "OpenAIChat": "contextkit.providers.openai.chat",
+    "OpenAIResponses": "contextkit.providers.openai.responses",
+    "Request": "contextkit.providers.request",
+    "Tool": "contextkit.tools.tool",
+    "Toolbox": "contextkit.tools.toolbox",
+    "Usage": "contextkit.cache.usage",
+    "simulate": "contextkit.simulator.simulate",
+    "tool": "contextkit.tools.tool",
+}
+"""Public name → where it lives; imported on first use, so that `import contextkit` costs nothing."""
+
+__all__ = sorted(_PLACES)  # noqa: PLE0605 - one table, not two lists
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'contextkit' has no attribute {name!r}")
+    value = getattr(import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

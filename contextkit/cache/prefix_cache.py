@@ -50,6 +50,10 @@ class PrefixCache(Protocol[P]):
         """What would be read now; changes nothing."""
         ...
 
+    def quote(self, prompt: P, now: float) -> Usage:
+        """What sending it now would be billed, `output` 0; changes nothing."""
+        ...
+
     def begin(self, prompt: P, now: float) -> Lease:
         """A request starts: refresh what it reads, bill it."""
         ...

@@ -37,8 +37,10 @@ class Piece:
     """Whether some models strip it when a new user turn arrives."""
     is_turn: bool = False
     """Whether it is (part of) a new user turn, as opposed to a tool result."""
-    is_image: bool = False
-    """Whether it holds an image."""
+    flags: tuple[str, ...] = ()
+    """Facts about it that some provider keys a whole level on: `image`, `citations`, a server tool's name."""
+    is_silent: bool = False
+    """Whether it stands on the wire without entering the key of its own level (it enters through its flags)."""
     entry: int = -1
     """Sequence of the log entry it comes from, -1 for none."""
 

@@ -1,0 +1,18 @@
+"""A layout in a provider's words, and back; no sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from contextkit.canonical import Json
+from contextkit.providers.anthropic.messages import parse as parse_messages
+from contextkit.providers.openai.chat import parse as parse_chat
+from contextkit.providers.openai.responses import parse as parse_responses
+from contextkit.providers.provider import Parsed
+
+PARSERS: Mapping[str, Callable[[Json], Parsed]] = {
+    "anthropic_messages": parse_messages,
+    "openai_chat": parse_chat,
+    "openai_responses": parse_responses,
+}
+"""Wire → what reads a request body of it."""

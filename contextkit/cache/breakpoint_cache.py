@@ -1,0 +1,312 @@
+"""A cache that writes where it is told to: Anthropic, and OpenAI from gpt-5.6 on (the difference is data, in the breakpoints).
+
+Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices.
+
+What is documented (platform.claude.com "Prompt caching"; OpenAI "Prompt caching" guide): one entry per breakpoint and nowhere else; a
+lookup visits `lookback` positions, the breakpoint's own being the first; lifetimes count from the start of the request that writes or
+reads, a read refreshes for free; an entry is readable once the response that writes it has begun; a prefix below the minimum is
+silently uncached; reads, long writes and short writes are billed by where the last hit and the last marks stand.
+
+What is assumed, because nothing is published: every live entry that stands at a breakpoint of a request at or below its hit is
+refreshed with it; writing over a live entry refreshes it and keeps the longer of the two lifetimes, which upgrades a 5m entry under a
+1h mark free of charge; any mark reads any entry (`is_ttl_interchangeable=False` is the other reading); OpenAI entries become readable
+when Anthropic's do (`visible_at`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Literal
+
+import orjson
+
+from contextkit.cache.prefix_cache import Hit, Lease
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.cache.usage import WRITE_CLASSES, Usage
+from contextkit.errors import StorageError, UsageError
+
+Moment = Literal["begin", "publish", "end"]
+"""When what a request writes becomes readable."""
+
+_Key = tuple[bytes, bytes, int]
+"""Namespace, running digest, lifetime family (0 where all lifetimes are one)."""
+
+_REACH_SEGMENTS = 400
+"""How far behind the last breakpoint a miss looks for a live entry that no window reached; older ones are called `first_write`."""
+_REMEMBERED_SECONDS = 86_400
+"""How long a dead entry is remembered, so that a miss can be told from a first write."""
+_SWEPT_PER_WRITE = 4
+"""Entries looked at for removal per entry written: more than one, so the dead cannot pile up."""
+_COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "write_5m_tokens", "write_1h_tokens", "output_tokens", "entries_written")
+"""Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
+_FORMAT = {"kind": "breakpoint_cache", "version": 1}
+"""What a snapshot says it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One cached prefix."""
+
+    ttl_seconds: int
+    """Lifetime that a read gives it again."""
+    expires_at: float
+    """It is readable before this moment, not at it."""
+    tokens: int
+    """Size of the prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An entry and where in the prompt it ends."""
+
+    segment: int
+    """Last segment of its prefix."""
+    key: _Key
+    """What it is stored under."""
+    entry: _Entry
+    """As it was when found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """An entry a request leaves behind once it is readable."""
+
+    key: _Key
+    """What it will be stored under."""
+    ttl_seconds: int
+    """Lifetime the mark asked for."""
+    tokens: int
+    """Size of the prefix."""
+    write_class: str
+    """Which write counter it is billed under."""
+
+
+class BreakpointCache:
+    """Prefixes kept at marked places; satisfies `PrefixCache[Prompt]`.
+
+    >>> prompt = Prompt((b"", b"", b""), (0, 0), [b"a", b"ab"], [2000, 2500], [0, 1], (Breakpoint(1, 300),), 2)
+    >>> cache = BreakpointCache(1024)
+    >>> lease = cache.begin(prompt, now=0.0)
+    >>> lease.hit.reason, lease.usage.write_5m
+    ('first_write', 2500)
+    >>> cache.lookup(prompt, now=1.0).reason
+    'not_yet_visible'
+    >>> cache.publish(lease, now=2.0)
+    >>> cache.lookup(prompt, now=299.0).read_tokens, cache.lookup(prompt, now=300.0).reason
+    (2500, 'ttl_expired')
+    """
+
+    def __init__(self, min_tokens: int, *, is_ttl_interchangeable: bool = True, visible_at: Moment = "publish") -> None:
+        """`min_tokens`: prefixes shorter than this are neither written nor read."""
+        self._min_tokens = min_tokens
+        self._is_ttl_interchangeable = is_ttl_interchangeable
+        self._visible_at = visible_at
+        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._in_flight: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._counters: Counter[str] = Counter()
+
+    def lookup(self, prompt: Prompt, now: float) -> Hit:
+        """What would be read now, in O(window) probes; changes nothing."""
+        found = self._longest(prompt, now)
+        return _hit(prompt, found) if found else self._miss(prompt, now)
+
+    def begin(self, prompt: Prompt, now: float) -> Lease:
+        """A request starts: refresh what it reads, bill it; raises `UsageError` for a lifetime that has no write class.
+
+        Until it is published it counts as in flight, so a request that died keeps others' reason at `not_yet_visible` for its lifetime.
+        """
+        writes = self._writes(prompt)
+        found = self._longest(prompt, now)
+        hit = _hit(prompt, self._refresh(prompt, found, now)) if found else self._miss(prompt, now)
+        lease = Lease(hit, _bill(prompt.n_tokens, hit.read_tokens, writes), now, writes)
+        self._count(lease)
+        for write in writes:
+            self._in_flight[write.key] = _Entry(write.ttl_seconds, now + write.ttl_seconds, write.tokens)
+            _sweep(self._in_flight, now)
+        self._reach("begin", lease, now)
+        return lease
+
+    def publish(self, lease: Lease, now: float) -> None:
+        """Its response begins: what it writes becomes readable, its lifetime counted from the start of the request."""
+        self._reach("publish", lease, now)
+
+    def end(self, lease: Lease, output: int, now: float) -> Usage:
+        """Its response is complete: the whole bill. It publishes nothing that `publish` should have (unless `visible_at` is `end`)."""
+        self._reach("end", lease, now)
+        self._counters["output_tokens"] += output
+        return replace(lease.usage, output=output)
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the last reset, and `entries` held now (the dead that are still remembered included)."""
+        return {name: 0 for name in _COUNTERS} | dict(self._counters) | {"entries": len(self._entries)}
+
+    def snapshot(self) -> bytes:
+        """Everything `restore` needs, as JSON."""
+        stores = {"entries": _rows(self._entries), "in_flight": _rows(self._in_flight)}
+        return orjson.dumps({**_FORMAT, **stores, "counters": dict(self._counters)})
+
+    def restore(self, state: bytes) -> None:
+        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of a `BreakpointCache`."""
+        try:
+            data = orjson.loads(state)
+            if {name: data[name] for name in _FORMAT} != _FORMAT:
+                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
+            entries, in_flight = _store(data["entries"]), _store(data["in_flight"])
+            counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StorageError(f"not a snapshot of a BreakpointCache ({error!r}): pass what BreakpointCache.snapshot() gave") from error
+        self._entries, self._in_flight, self._counters = entries, in_flight, counters
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self._in_flight.clear()
+        self._counters.clear()
+
+    def _key(self, prompt: Prompt, segment: int, ttl_seconds: int) -> _Key:
+        return (*prompt.key(segment), 0 if self._is_ttl_interchangeable else ttl_seconds)
+
+    def _longest(self, prompt: Prompt, now: float) -> _Found | None:
+        """The longest live entry in any breakpoint's window."""
+        best: _Found | None = None
+        for mark in reversed(prompt.breakpoints):
+            visited = self._visit(self._entries, prompt, mark, _window(prompt, mark, best.segment if best else -1))
+            best = next((found for found in visited if found.entry.expires_at > now), best)
+        return best
+
+    def _visit(self, store: OrderedDict[_Key, _Entry], prompt: Prompt, mark: Breakpoint, segments: Iterable[int]) -> Iterator[_Found]:
+        """What `store` holds for these segments (newest first) and may be read by `mark`."""
+        for segment in segments:
+            if prompt.ends_tokens[segment] < self._min_tokens:
+                return
+            key = self._key(prompt, segment, mark.ttl_seconds)
+            if entry := store.get(key):
+                yield _Found(segment, key, entry)
+
+    def _miss(self, prompt: Prompt, now: float) -> Hit:
+        """Why nothing was read: by the longest prefix that was nearly there, a death before a write in flight."""
+        reason, expires_at = self._reason(prompt, now)
+        return Hit(0, 0, None, reason, expires_at)
+
+    def _reason(self, prompt: Prompt, now: float) -> tuple[str, float | None]:
+        if not prompt.breakpoints:
+            return "no_breakpoint", None
+        last = prompt.breakpoints[-1]
+        if prompt.ends_tokens[last.segment] < self._min_tokens:
+            return "below_minimum", None
+        dead = self._nearly(self._entries, prompt, now - _REMEMBERED_SECONDS)
+        coming = self._nearly(self._in_flight, prompt, now)
+        if dead and not (coming and coming.segment > dead.segment):
+            return "ttl_expired", dead.entry.expires_at
+        if coming:
+            return "not_yet_visible", None
+        return ("out_of_reach" if self._is_out_of_reach(prompt, now) else "first_write"), None
+
+    def _nearly(self, store: OrderedDict[_Key, _Entry], prompt: Prompt, after: float) -> _Found | None:
+        """The longest of what the windows show in `store` and expires after that moment."""
+        seen = (found for mark in prompt.breakpoints for found in self._visit(store, prompt, mark, _window(prompt, mark, -1)))
+        return max((found for found in seen if found.entry.expires_at > after), key=lambda found: found.segment, default=None)
+
+    def _is_out_of_reach(self, prompt: Prompt, now: float) -> bool:
+        last = prompt.breakpoints[-1].segment
+        segments = range(last, max(-1, last - _REACH_SEGMENTS), -1)
+        return any(
+            found.entry.expires_at > now
+            for mark in {mark.ttl_seconds: mark for mark in prompt.breakpoints}.values()
+            for found in self._visit(self._entries, prompt, mark, segments)
+        )
+
+    def _refresh(self, prompt: Prompt, found: _Found, now: float) -> _Found:
+        """Lengthen the life of what was read and of the live entries at breakpoints below it; gives `found` as it is now."""
+        marks = (mark for mark in prompt.breakpoints if mark.segment <= found.segment)
+        for key in {found.key, *(self._key(prompt, mark.segment, mark.ttl_seconds) for mark in marks)}:
+            entry = self._entries.get(key)
+            if entry and entry.expires_at > now:
+                self._entries[key] = replace(entry, expires_at=max(entry.expires_at, now + entry.ttl_seconds))
+        return replace(found, entry=self._entries[found.key])
+
+    def _writes(self, prompt: Prompt) -> tuple[_Write, ...]:
+        marks = (mark for mark in prompt.breakpoints if mark.is_written and prompt.ends_tokens[mark.segment] >= self._min_tokens)
+        return tuple(
+            _Write(
+                self._key(prompt, mark.segment, mark.ttl_seconds),
+                mark.ttl_seconds,
+                prompt.ends_tokens[mark.segment],
+                _write_class(mark.ttl_seconds),
+            )
+            for mark in marks
+        )
+
+    def _reach(self, moment: Moment, lease: Lease, now: float) -> None:
+        """Make the lease's entries readable where this is the moment for it."""
+        if moment == self._visible_at:
+            for write in lease.writes:
+                self._in_flight.pop(write.key, None)
+                self._write(write, lease.at, now)
+
+    def _write(self, write: _Write, at: float, now: float) -> None:
+        old = self._entries.get(write.key)
+        is_live = old is not None and old.expires_at > now
+        ttl_seconds = max(write.ttl_seconds, old.ttl_seconds) if old and is_live else write.ttl_seconds
+        expires_at = max(at + ttl_seconds, old.expires_at if old else at)
+        self._entries[write.key] = _Entry(ttl_seconds, expires_at, write.tokens)
+        self._counters["entries_written"] += 1
+        _sweep(self._entries, now - _REMEMBERED_SECONDS)
+
+    def _count(self, lease: Lease) -> None:
+        usage, reason = lease.usage, lease.hit.reason
+        self._counters["requests"] += 1
+        self._counters["hits" if reason == "hit" else f"miss_{reason}"] += 1
+        for name in ("read", "fresh", "write_5m", "write_1h"):
+            self._counters[f"{name}_tokens"] += getattr(usage, name)
+
+
+def _hit(prompt: Prompt, found: _Found) -> Hit:
+    return Hit(prompt.ends_tokens[found.segment], 0, found.segment, "hit", found.entry.expires_at)
+
+
+def _window(prompt: Prompt, mark: Breakpoint, above: int) -> Iterator[int]:
+    """Segments from `mark` back that its lookup visits: all of a position, since an entry may have been written inside a run."""
+    own = prompt.positions[mark.segment]
+    for segment in range(mark.segment, above, -1):
+        if own - prompt.positions[segment] >= mark.lookback:
+            return
+        yield segment
+
+
+def _bill(total: int, read: int, writes: tuple[_Write, ...]) -> Usage:
+    """Split `total` by the hit, the last long mark behind it and the last mark of all; the parts add up to `total`.
+
+    Whether the sizes were counted or estimated is the caller's knowledge, so `estimated` stays False.
+    """
+    last_long = max((write.tokens for write in writes if write.write_class == "write_1h"), default=0)
+    last = max((write.tokens for write in writes), default=0)
+    write_1h = max(last_long - read, 0)
+    write_5m = max(last - max(read, last_long), 0)
+    return Usage(total - max(read, last), read, write_5m, write_1h, 0)
+
+
+def _write_class(ttl_seconds: int) -> str:
+    try:
+        return WRITE_CLASSES[ttl_seconds]
+    except KeyError:
+        known = ", ".join(map(str, WRITE_CLASSES))
+        raise UsageError(f"a breakpoint asks for a lifetime of {ttl_seconds} s, which has no write price: use one of {known}") from None
+
+
+def _sweep(store: OrderedDict[_Key, _Entry], before: float) -> None:
+    """Look at the few entries not looked at for longest and drop those that expired by `before`: O(1), and every one has its turn."""
+    for _ in range(min(_SWEPT_PER_WRITE, len(store))):
+        key, entry = store.popitem(last=False)
+        if entry.expires_at > before:
+            store[key] = entry
+
+
+def _rows(store: OrderedDict[_Key, _Entry]) -> list[tuple[Any, ...]]:
+    return [(key[0].hex(), key[1].hex(), key[2], *astuple(entry)) for key, entry in store.items()]
+
+
+def _store(rows: list[list[Any]]) -> OrderedDict[_Key, _Entry]:
+    return OrderedDict(((bytes.fromhex(row[0]), bytes.fromhex(row[1]), int(row[2])), _Entry(*row[3:])) for row in rows)

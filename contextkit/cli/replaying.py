@@ -1,0 +1,162 @@
+"""A recorded session, spoken again through `Context`, against a provider that bills like the real one.
+
+Takes a `Recording`, gives a ledger of the same calls. What the file does not hold (system prompt, tool definitions) is stood in for;
+what it holds is said in its order, at its times: aborted and failed replies are sent and billed but never kept, compactions are
+declared epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import singledispatchmethod
+from typing import Any, Protocol
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.context import Context
+from contextkit.importers.recording import AssistantSaid, Call, Compacted, EffortChanged, Event, Image, ModelChanged, Part, Recording, ResultSaid, Text, Thinking, UserSaid
+from contextkit.ledger.ledger import Ledger
+from contextkit.providers.provider import Provider
+from contextkit.providers.request import Request
+
+BEGUN_AFTER_SECONDS = 2.0
+"""A reply aborted sooner, with no usage recorded, had not begun: in the recorded session every later read agrees (docs/validation.md)."""
+SYSTEM = "You are a coding agent. (This recording does not hold its system prompt; this sentence stands for it.)"
+
+
+class Road(Protocol):
+    """How a request gets its answer and its bill."""
+
+    def send(self, context: Context, request: Request, script: Json, said: AssistantSaid) -> Usage:
+        """Answer `request` with `script`, keep the reply in `context` when it is whole, and give the bill."""
+        ...
+
+
+@dataclass(slots=True)
+class Clock:
+    """Time as it was recorded."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(slots=True)
+class Replay:
+    """One session on its way."""
+
+    recording: Recording
+    provider: Callable[[str], Provider]
+    """Thinking level → the provider to ask."""
+    road: Road
+    clock: Clock
+    progress: Callable[[int], None] = field(default=lambda n: None)
+    observe: Callable[[Request], None] = field(default=lambda request: None)
+    """Called with every request that is sent."""
+    bills: list[Usage] = field(default_factory=list)
+    _entries: list[int | None] = field(default_factory=list)
+    """Event → entry it became."""
+
+    def run(self) -> tuple[Context, Ledger]:
+        """Say everything; the context, and its ledger with every call billed."""
+        context = Context(self.provider(self.recording.effort), system=SYSTEM, tools=stand_ins(self.recording), clock=self.clock)
+        for event in self.recording.events:
+            self._entries.append(self._say(event, context))
+        ledger = Ledger()
+        for exchange, bill in zip(context.ledger, self.bills, strict=True):
+            ledger.append(replace(exchange, usage=bill))
+        return context, ledger
+
+    @singledispatchmethod
+    def _say(self, event: Event, context: Context) -> int | None:
+        raise TypeError(f"a recording holds no {type(event).__name__}")
+
+    @_say.register
+    def _(self, event: UserSaid, context: Context) -> int | None:
+        self.clock.now = event.at
+        return context.user([_neutral(part) for part in event.parts]).sequence
+
+    @_say.register
+    def _(self, event: ResultSaid, context: Context) -> int | None:
+        self.clock.now = event.at
+        if event.call_id not in {call.id for call in context.calls}:
+            return None
+        return context.answer(event.call_id, [_neutral(part) for part in event.parts], is_error=event.is_error).sequence
+
+    @_say.register
+    def _(self, event: EffortChanged, context: Context) -> int | None:
+        context.provider = self.provider(event.level)
+        return None
+
+    @_say.register
+    def _(self, event: ModelChanged, context: Context) -> int | None:
+        return None
+
+    @_say.register
+    def _(self, event: Compacted, context: Context) -> int | None:
+        self.clock.now = event.at
+        kept = (entry for entry in self._entries[event.keep_from :] if entry is not None) if event.keep_from is not None else iter(())
+        return context.compact(event.summary, keep_from=next(kept, None)).sequence
+
+    @_say.register
+    def _(self, event: AssistantSaid, context: Context) -> int | None:
+        self.clock.now = event.started_at
+        context.interrupt("the recording holds no result")
+        n, request = len(context.log), context.request()
+        self.observe(request)
+        self.bills.append(self.road.send(context, request, script_of(event), event))
+        self.clock.now = event.ended_at
+        self.progress(len(self.bills))
+        return n if len(context.log) > n else None
+
+
+def script_of(said: AssistantSaid) -> Json:
+    """What the local provider answers where this was recorded."""
+    parts = [_scripted(part) for part in said.parts if not (isinstance(part, Text) and not part.text)]
+    script: dict[str, Json] = {"parts": parts, "stop": said.stop if said.stop in ("done", "calls", "truncated") else None, "fault": _fault(said, len(parts))}
+    if said.usage is not None and said.usage.output is not None:
+        script["output_tokens"] = said.usage.output
+    return script
+
+
+def _fault(said: AssistantSaid, n_parts: int) -> Json:
+    if said.stop == "error":
+        return {"kind": "error_event", "after_parts": 0, "type": "invalid_request_error", "message": "the recorded call failed"}
+    if said.stop != "aborted":
+        return None
+    has_begun = said.usage is not None or said.ended_at - said.started_at >= BEGUN_AFTER_SECONDS
+    return {"kind": "cut", "after_parts": n_parts} if has_begun else {"kind": "never"}
+
+
+def stand_ins(recording: Recording) -> list[Json]:
+    """A definition for every tool the recording calls, its parameters as they were used, in order of first use."""
+    seen: dict[str, dict[str, Json]] = {}
+    for event in recording.events:
+        for part in event.parts if isinstance(event, AssistantSaid) else ():
+            if isinstance(part, Call):
+                seen.setdefault(part.name, {}).update({name: {} for name in part.arguments})
+    return [
+        {"name": name, "description": f"The tool {name} of the recorded session.", "parameters": {"type": "object", "properties": properties}}
+        for name, properties in seen.items()
+    ]
+
+
+_SCRIPTED: dict[type, Callable[[Any], Json]] = {
+    Text: lambda part: {"type": "text", "text": part.text},
+    Thinking: lambda part: {"type": "thinking", "thinking": part.text, "signature": part.signature or None},
+    Call: lambda part: {"type": "call", "id": part.id, "name": part.name, "arguments": part.arguments},
+}
+_NEUTRAL: dict[type, Callable[[Any], Json]] = {
+    Text: lambda part: {"type": "text", "text": part.text or "(nothing)"},
+    Image: lambda part: {"type": "image", "media_type": part.media_type, "data": part.data},
+}
+
+
+def _scripted(part: Part) -> Json:
+    return _SCRIPTED[type(part)](part)
+
+
+def _neutral(part: Part) -> Json:
+    return _NEUTRAL[type(part)](part)

@@ -1,0 +1,34 @@
+"""`contextkit serve`: the local provider."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("serve")
+@click.option("--port", default=8089, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
+@click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON file: {"replies": [...]}; without it, replies echo.')
+@click.option("--frozen", is_flag=True, help="The clock only moves by POST /_contextkit/clock.")
+def command(port: int, host: str, script_path: str | None, frozen: bool) -> None:
+    """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a reference cache.
+
+    \b
+    contextkit serve --port 8089
+    ANTHROPIC_BASE_URL=http://127.0.0.1:8089 ANTHROPIC_API_KEY=any python my_agent.py
+    curl http://127.0.0.1:8089/_contextkit/ledger
+    """
+    from contextkit.canonical import parse
+    from contextkit.server.app import serve
+
+    replies = []
+    if script_path is not None:
+        with open(script_path, "rb") as file:
+            replies = _replies(parse(file.read()), script_path)
+    serve(host=host, port=port, replies=replies or None, is_frozen=frozen, announce=click.echo)
+
+
+def _replies(value: object, path: str) -> list[object]:
+    if not isinstance(value, dict) or not isinstance(value.get("replies"), list):
+        raise click.UsageError(f'{path}: a script is an object with a list: {{"replies": [{{"parts": [...]}}]}}')
+    return list(value["replies"])

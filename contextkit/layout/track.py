@@ -1,0 +1,192 @@
+"""Everything about a conversation that grows: its wire bytes, sizes, positions, mark places and running digests.
+
+Takes pieces in order, keeps each as a segment and never moves one again, so that a request costs what was added, not what was said
+before. Knows nothing of any one provider: how brackets, positions and markers go is told by a `Grammar`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from contextkit.layout.segment import LEVELS, Level, Piece, Segment
+
+DIGEST_BYTES = 16
+"""Length of a running digest: 128 bits, collisions out of reach for any real number of prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """How one wire writes and counts."""
+
+    arrays: Mapping[Level, str]
+    """Body field that holds each level."""
+    merges_speakers: bool
+    """Whether neighbouring messages of one role are one message."""
+    advances: Callable[[str, str, bool], bool]
+    """(run before, run, opens a message) → whether the lookback position moves on."""
+    marker: Callable[[int], bytes]
+    """Lifetime in seconds → what is spliced in before the last byte of a marked block."""
+    message_tokens: int
+    """What opening a message costs."""
+
+
+class Track:
+    """Segments of one conversation for one wire and model, in columns."""
+
+    __slots__ = (
+        "bodies", "closers", "digests", "ends", "ends_tokens", "entries", "flags", "grammar", "level_ends", "levels",
+        "marks", "pieces_thinking", "positions", "roles", "runs", "silent", "sizes", "speaker", "strips", "strips_thinking", "wire",
+    )  # fmt: skip
+
+    def __init__(self, grammar: Grammar, *, strips_thinking: bool = False) -> None:
+        self.grammar = grammar
+        self.strips_thinking = strips_thinking
+        self.wire = bytearray()
+        """Leads and bodies, end to end."""
+        self.bodies = array("q")
+        """Where each body starts in `wire`."""
+        self.ends = array("q")
+        """Where each segment ends in `wire`."""
+        self.marks = array("q")
+        """Where a marker goes in `wire`, -1 where none may stand."""
+        self.sizes = array("q")
+        """Tokens of each segment, as sent."""
+        self.entries = array("q")
+        """Log sequence of each segment."""
+        self.levels = bytearray()
+        """Index into LEVELS of each segment."""
+        self.roles: list[str] = []
+        self.runs: list[str] = []
+        self.closers: list[bytes] = []
+        """What closes the message each segment stands in."""
+        self.digests: list[bytes] = []
+        self.ends_tokens = array("q")
+        self.positions = array("q")
+        self.level_ends = [0, 0]
+        self.flags: dict[str, int] = {}
+        """Flag → first segment that raised it."""
+        self.silent: set[int] = set()
+        """Segments that are on the wire but in no digest: stripped thinking, server tools keyed elsewhere."""
+        self.pieces_thinking: list[int] = []
+        self.strips: list[tuple[int, tuple[int, ...]]] = []
+        """(segment of a new user turn, thinking it stripped)."""
+        self.speaker = ""
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def extend(self, pieces: Iterable[Piece]) -> None:
+        """Append several."""
+        for piece in pieces:
+            self.append(piece)
+
+    def append(self, piece: Piece) -> None:
+        """Put `piece` behind all the others. Levels only go forward: tools, system, messages."""
+        if piece.is_turn and self.strips_thinking and self.pieces_thinking:
+            self._strip()
+        level, opens = LEVELS.index(piece.level), self._opens(piece)
+        self.wire += self._lead(piece, opens)
+        self.bodies.append(len(self.wire))
+        self.wire += piece.body
+        self._note(piece, level, opens)
+        self._count(len(self.ends) - 1, piece.body)
+
+    def rewound(self, n: int) -> Track:
+        """A new track of the first `n` segments; this one, and every layout over it, stays as it is."""
+        other = Track(self.grammar, strips_thinking=self.strips_thinking)
+        other.strips = [strip for strip in self.strips if strip[0] < n]
+        restored = [index for at, indexes in self.strips if at >= n for index in indexes if index < n]
+        for name in ("bodies", "ends", "marks", "sizes", "entries", "levels", "roles", "runs", "closers", "digests", "ends_tokens", "positions"):
+            setattr(other, name, getattr(self, name)[:n])
+        other.wire = self.wire[: self.ends[n - 1]] if n else bytearray()
+        other.level_ends = [min(end, n) for end in self.level_ends]
+        other.flags = {flag: at for flag, at in self.flags.items() if at < n}
+        other.silent = {index for index in self.silent if index < n} - set(restored)
+        other.pieces_thinking = sorted(set(restored) | {index for index in self.pieces_thinking if index < n})
+        other.speaker = next((role for role in reversed(other.roles) if role), "")
+        other._recount(min(restored, default=n))
+        return other
+
+    def segment(self, index: int) -> Segment:
+        """Segment `index` as a value of its own."""
+        start, mark = self.ends[index - 1] if index else 0, self.marks[index]
+        body = self.bodies[index]
+        n_tokens = self.ends_tokens[index] - (self.ends_tokens[index - 1] if index else 0)
+        return Segment(
+            self.entries[index], LEVELS[self.levels[index]], self.roles[index], bytes(self.wire[start:body]),
+            bytes(self.wire[body : self.ends[index]]), n_tokens, self.positions[index], None if mark < 0 else mark - body,
+        )  # fmt: skip
+
+    def body(self, index: int) -> bytes:
+        """The block of segment `index`, in normal form."""
+        return bytes(self.wire[self.bodies[index] : self.ends[index]])
+
+    def raised(self, n: int) -> tuple[str, ...]:
+        """Flags raised by the first `n` segments, sorted."""
+        return tuple(sorted(flag for flag, at in self.flags.items() if at < n))
+
+    def _opens(self, piece: Piece) -> bool:
+        if not piece.role:
+            return False
+        is_same_level = bool(self.levels) and LEVELS[self.levels[-1]] == piece.level
+        return not (self.grammar.merges_speakers and is_same_level and piece.role == self.speaker)
+
+    def _lead(self, piece: Piece, opens: bool) -> bytes:
+        arrays = self.grammar.arrays
+        name, opener = arrays[piece.level], piece.opener if opens else b""
+        if not self.ends:
+            return b'"%b":[%b' % (name.encode(), opener)
+        closer = self.closers[-1]
+        if arrays[LEVELS[self.levels[-1]]] != name:
+            return b'%b],"%b":[%b' % (closer, name.encode(), opener)
+        return (closer if opens else b"") + b"," + opener
+
+    def _note(self, piece: Piece, level: int, opens: bool) -> None:
+        index = len(self.ends)
+        self.ends.append(len(self.wire))
+        self.marks.append(len(self.wire) - 1 if piece.is_markable else -1)
+        self.sizes.append(piece.n_tokens + (self.grammar.message_tokens if opens else 0))
+        self.entries.append(piece.entry)
+        self.levels.append(level)
+        self.roles.append(piece.role if opens else "")
+        self.runs.append(piece.run)
+        self.closers.append(piece.closer if opens or not piece.role else self.closers[-1])
+        self.speaker = piece.role or self.speaker
+        self.level_ends = [index + 1 if level <= bound else end for bound, end in enumerate(self.level_ends)]
+        for flag in piece.flags:
+            self.flags.setdefault(flag, index)
+        if piece.is_silent:
+            self.silent.add(index)
+        if piece.is_thinking:
+            self.pieces_thinking.append(index)
+
+    def _count(self, index: int, body: bytes) -> None:
+        """Append digest, token end and position of segment `index`; its neighbours before it are counted already."""
+        digest = self.digests[index - 1] if index else b""
+        tokens = self.ends_tokens[index - 1] if index else 0
+        position = self.positions[index - 1] if index else 0
+        if index not in self.silent:
+            level, role = LEVELS[self.levels[index]], self.roles[index]
+            digest = blake2b(b"%b%b\x00%b\x00%b" % (digest, level.encode(), role.encode(), body), digest_size=DIGEST_BYTES).digest()
+            position += bool(index) and self.grammar.advances(self.runs[index - 1], self.runs[index], bool(role))
+            tokens += self.sizes[index]
+        self.digests.append(digest)
+        self.ends_tokens.append(tokens)
+        self.positions.append(position)
+
+    def _strip(self) -> None:
+        """A new user turn takes earlier thinking out of the prompt; the wire keeps it."""
+        self.strips.append((len(self), tuple(self.pieces_thinking)))
+        self.silent.update(self.pieces_thinking)
+        first = self.pieces_thinking[0]
+        self.pieces_thinking = []
+        self._recount(first)
+
+    def _recount(self, first: int) -> None:
+        """Count again from `first` on, in new arrays: prompts that borrowed the old ones keep them."""
+        self.digests, self.ends_tokens, self.positions = self.digests[:first], self.ends_tokens[:first], self.positions[:first]
+        for index in range(first, len(self)):
+            self._count(index, self.body(index))

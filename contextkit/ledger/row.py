@@ -1,0 +1,113 @@
+"""One exchange as one line of JSON, and back, exactly.
+
+Takes an `Exchange`, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+from contextkit.cache.prompt import Breakpoint
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import LogCorrupt, NotSerialisable
+from contextkit.ledger.exchange import BlockIds, Bodies, Exchange, Outline
+
+
+def encode(exchange: Exchange) -> bytes:
+    """The line of `exchange`, without its newline.
+
+    Raises `NotSerialisable` for a name that has no UTF-8 form or a time that is not finite.
+    """
+    row = _fields(exchange)
+    row["prompt"] = _maybe(_write_prompt, exchange.prompt)
+    row["usage"] = _maybe(_fields, exchange.usage)
+    row["predicted"] = _maybe(_fields, exchange.predicted)
+    return canonical(row)
+
+
+def decode(line: bytes) -> Exchange:
+    """The exchange of a line.
+
+    Raises `LogCorrupt` for what is not a line of ours; the caller says which one.
+    """
+    try:
+        return _exchange(parse(line))
+    except (NotSerialisable, KeyError, TypeError, ValueError) as error:
+        raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
+
+
+def _exchange(row: Json) -> Exchange:
+    return Exchange(
+        id=row["id"], session=row["session"], lane=row["lane"],
+        at=row["at"], first_byte_at=row["first_byte_at"], ended_at=row["ended_at"],
+        provider=row["provider"], model=row["model"],
+        prompt=_maybe(_read_prompt, row["prompt"]),
+        usage=_maybe(_usage, row["usage"]),
+        predicted=_maybe(_usage, row["predicted"]),
+        error=row["error"],
+    )  # fmt: skip
+
+
+def _fields(value: Any) -> dict[str, Json]:
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _maybe(convert: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else convert(value)
+
+
+def _usage(row: Json) -> Usage:
+    return Usage(**row)
+
+
+def _write_outline(outline: Outline) -> dict[str, Json]:
+    return {"kind": "outline", **_fields(outline), "breakpoints": [_fields(mark) for mark in outline.breakpoints]}
+
+
+def _read_outline(row: Json) -> Outline:
+    first, second = row["level_ends"]
+    tools, system, messages = row["namespaces"]
+    return Outline(
+        keep=row["keep"], namespaces=(tools, system, messages), level_ends=(first, second),
+        digests=tuple(row["digests"]), ends_tokens=tuple(row["ends_tokens"]), positions=tuple(row["positions"]),
+        entries=tuple(row["entries"]), breakpoints=tuple(Breakpoint(**mark) for mark in row["breakpoints"]), epoch=row["epoch"],
+    )  # fmt: skip
+
+
+def _write_bodies(bodies: Bodies) -> dict[str, Json]:
+    """Readable where it can be; a body that is not UTF-8 was sent too, so it is kept as well."""
+    try:
+        return {"kind": "bodies", "request": bodies.request.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"kind": "bodies", "request_base64": b64encode(bodies.request).decode()}
+
+
+def _read_bodies(row: Json) -> Bodies:
+    return Bodies(row["request"].encode("utf-8") if "request" in row else b64decode(row["request_base64"], validate=True))
+
+
+def _write_blocks(blocks: BlockIds) -> dict[str, Json]:
+    return {"kind": "blocks", "size": blocks.size, "ids": blocks.ids}
+
+
+def _read_blocks(row: Json) -> BlockIds:
+    return BlockIds(row["size"], tuple(row["ids"]))
+
+
+_WRITERS: dict[type, Callable[[Any], dict[str, Json]]] = {Outline: _write_outline, Bodies: _write_bodies, BlockIds: _write_blocks}
+_READERS: dict[str, Callable[[Json], Outline | Bodies | BlockIds]] = {
+    "outline": _read_outline,
+    "bodies": _read_bodies,
+    "blocks": _read_blocks,
+}
+
+
+def _write_prompt(prompt: Outline | Bodies | BlockIds) -> dict[str, Json]:
+    return _WRITERS[type(prompt)](prompt)
+
+
+def _read_prompt(row: Json) -> Outline | Bodies | BlockIds:
+    return _READERS[row["kind"]](row)

@@ -1,0 +1,224 @@
+"""Where a log is kept: nowhere, or in a JSONL file that survives the process.
+
+Takes entries that are already frozen, gives them back byte for byte; knows nothing of what they mean, but for the parent a fork names.
+
+An append is one write of one line, and is over when the line is on the disk. A crash can therefore leave at most one unfinished
+line, the last: it is set aside in `<file>.torn` when the log is next opened. Anything else that does not fit raises `LogCorrupt`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from contextkit.canonical import parse
+from contextkit.errors import LogCorrupt, StorageError
+from contextkit.log.entry import Entry
+from contextkit.log.line import GENESIS, is_torn, read_line, write_line
+from contextkit.log.lock import release, take
+
+_BINARY = getattr(os, "O_BINARY", 0)
+"""Windows would write two bytes for a newline without it."""
+
+
+class Storage(Protocol):
+    """What keeps the entries of one log."""
+
+    @property
+    def path(self) -> Path | None:
+        """Where a fork finds them again, None where they are not in a file."""
+
+    def load(self) -> Iterator[Entry]:
+        """Every entry kept so far, in order."""
+
+    def append(self, entry: Entry, prev: bytes) -> None:
+        """Keep one more; when it returns the entry is safe, when it raises the entry is not there."""
+
+    def close(self) -> None:
+        """Let others write."""
+
+
+class MemoryStorage:
+    """Keeps nothing: the log lives as long as the process."""
+
+    path: Path | None = None
+    """Never in a file."""
+
+    def load(self) -> Iterator[Entry]:
+        """Nothing."""
+        return iter(())
+
+    def append(self, entry: Entry, prev: bytes) -> None:
+        """The log holds it already."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class JSONLStorage:
+    """One line an entry; one writer, any number of readers.
+
+    Raises `LogLocked` when somebody writes the file already, `LogCorrupt` when a line before the last does not fit.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open or create the file, and set an unfinished last line aside."""
+        self.path: Path | None = _real(path)
+        """The file, links resolved: two names of one file are one lock."""
+        self.torn: bytes | None = None
+        """What was set aside on opening, None when the last line was whole."""
+        self._file = self.path
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        held = ExitStack()
+        self._close = weakref.finalize(self, held.close)  # a log that is dropped unclosed must not lock its file until the process ends
+        try:
+            held.callback(release, take(self._file))
+            self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
+            held.callback(os.close, self._descriptor)
+            _sync_folder(self._file.parent)
+            found = list(_read(self._file))
+            self._entries = tuple(entry for entry, _ in found)
+            self._end = found[-1][1] if found else 0
+            self._is_dirty = False
+            self._set_aside()
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> Iterator[Entry]:
+        """The entries of a file, also while somebody writes it: no lock, no repair, an unfinished last line is passed over."""
+        return (entry for entry, _ in _read(_real(path)))
+
+    def load(self) -> Iterator[Entry]:
+        """What the file held when it was opened; a fork begins with what it shares with its parent."""
+        return iter(self._entries)
+
+    def append(self, entry: Entry, prev: bytes) -> None:
+        """Write one line and wait until the disk has it.
+
+        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line.
+        """
+        if not self._close.alive:
+            raise StorageError(f"{self._file} is closed: open the log again to append to it")
+        if self._is_dirty:
+            self._rewind()
+        line = write_line(entry, prev)
+        end = self._end + len(line)
+        try:
+            self._is_dirty = True
+            _write(self._descriptor, line)
+            self._end, self._is_dirty = end, False
+        except BaseException as failure:
+            self._rewind_after(failure)
+            raise
+
+    def close(self) -> None:
+        """Let others write; a second call does nothing."""
+        self._close()
+
+    def _rewind(self) -> None:
+        os.ftruncate(self._descriptor, self._end)
+        os.fsync(self._descriptor)
+        self._is_dirty = False
+
+    def _rewind_after(self, failure: BaseException) -> None:
+        """Cut off what a failed append left; when that fails too, the next append tries first, and opening sets it aside."""
+        try:
+            self._rewind()
+        except OSError as error:
+            failure.add_note(f"{self._file} could not be cut back to its last whole line either ({error}); the next append tries again")
+
+    def _set_aside(self) -> None:
+        """Move what follows the last whole line to `<file>.torn`, there first, so that a crash here loses nothing."""
+        with self._file.open("rb") as file:
+            file.seek(self._end)
+            tail = file.read()
+        if not tail:
+            return
+        aside = f"{self._file}.torn"
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
+        try:
+            _write(descriptor, tail)
+        finally:
+            os.close(descriptor)
+        _sync_folder(self._file.parent)
+        self._rewind()
+        self.torn = tail
+        text = f"{self._file} ended in an unfinished line: {len(tail)} bytes set aside in {aside}, every line before it is whole"
+        warnings.warn(text, stacklevel=3)
+
+
+def _real(path: str | os.PathLike[str]) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """One write, more only where the system took a part; then wait for the disk."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    os.fsync(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the name of a new file durable; Windows does that by itself and opens no folders."""
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _read(path: Path, children: tuple[Path, ...] = ()) -> Iterator[tuple[Entry, int]]:
+    """Each entry with the offset its line ends at (0 for a parent's), up to the first line that an interrupted append left."""
+    end, sequence, digest = 0, 0, GENESIS
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        for number, line in enumerate(file, 1):
+            end += len(line)
+            if end >= size and is_torn(line):
+                return
+            entry, prev = _line(path, number, line)
+            if number == 1 and entry.sequence > 0:
+                inherited = _inherited(path, entry, (*children, path))
+                yield from ((shared, 0) for shared in inherited)
+                sequence, digest = len(inherited), inherited[-1].digest
+            if (entry.sequence, prev) != (sequence, digest):
+                raise _corrupt(path, number, f"entry {entry.sequence} does not follow entry {sequence - 1}")
+            yield entry, end
+            sequence, digest = sequence + 1, entry.digest
+
+
+def _line(path: Path, number: int, line: bytes) -> tuple[Entry, bytes]:
+    try:
+        return read_line(line)
+    except LogCorrupt as broken:
+        raise _corrupt(path, number, str(broken)) from None
+
+
+def _inherited(path: Path, first: Entry, children: tuple[Path, ...]) -> list[Entry]:
+    """What a fork shares with its parent, read from the parent's file and held against the digest the fork names."""
+    parent = parse(first.body).get("parent") if first.kind == "opened" else None
+    if not parent or parent["path"] is None:
+        raise _corrupt(path, 1, f"the file begins with entry {first.sequence} and names no parent")
+    origin, sequence = _real(path.parent / parent["path"]), parent["sequence"]
+    if not origin.is_file() or origin in children:
+        raise LogCorrupt(f"{path}, line 1: its parent is not at {origin}: move the parent back there, this file holds only what came after")
+    shared = [entry for entry, _ in islice(_read(origin, children), sequence + 1)]
+    if len(shared) <= sequence or shared[-1].digest.hex() != parent["digest"]:
+        raise LogCorrupt(f"{path}, line 1: {origin} is not the parent it was forked from (entry {sequence} differs): restore the parent")
+    return shared
+
+
+def _corrupt(path: Path, number: int, what: str) -> LogCorrupt:
+    keep = "restore it from a copy" if number == 1 else f"restore it from a copy, or cut it after line {number - 1} to keep what is whole"
+    return LogCorrupt(f"{path}, line {number}: {what}; {keep}")

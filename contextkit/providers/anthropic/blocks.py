@@ -1,0 +1,137 @@
+"""Anthropic's content blocks: neutral parts and log entries in its words, and back.
+
+Two tables, read in both directions. Block fields are those of `anthropic.types` 2.11; facts about caching from the prompt-caching docs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contextkit.canonical import Json
+from contextkit.providers.cutting import Trait
+
+WIRE = "anthropic_messages"
+
+
+def _citations(block: Mapping[str, Json]) -> tuple[str, ...]:
+    return ("citations",) if (block.get("citations") or {}).get("enabled") else ()
+
+
+def _result_flags(block: Mapping[str, Json]) -> tuple[str, ...]:
+    content = block.get("content")
+    inside = content if isinstance(content, list) else []
+    return ("image",) if any(isinstance(part, dict) and part.get("type") == "image" for part in inside) else ()
+
+
+TRAITS: dict[str, Trait] = {
+    "tool_use": Trait(run="tool_use"),
+    "tool_result": Trait(run="tool_result", flags=_result_flags),
+    "thinking": Trait(is_markable=False, is_thinking=True),
+    "redacted_thinking": Trait(is_markable=False, is_thinking=True),
+    "image": Trait(flags=lambda block: ("image",)),
+    "document": Trait(flags=_citations),
+    "search_result": Trait(flags=_citations),
+}
+"""Block type → what the cache makes of it. Runs of tool_use and of tool_result are one position each since September 2026."""
+PLAIN = Trait()
+"""Every other block."""
+DEFERRED = Trait(is_silent=True)
+"""A tool with `defer_loading` is not in the prefix until it is referenced (tool-search docs)."""
+SWITCHES = ("web_search", "web_fetch")
+"""Server tools whose presence rewrites the system level but not the tools level (prompt-caching docs, "What invalidates the cache")."""
+
+
+def tool_trait(tool: Mapping[str, Json]) -> Trait:
+    """What the cache makes of one tool definition."""
+    switch = next((name for name in SWITCHES if str(tool.get("type", "")).startswith(name)), None)
+    return DEFERRED if tool.get("defer_loading") else _SWITCH_TRAITS[switch] if switch else PLAIN
+
+
+_SWITCH_TRAITS = {name: Trait(is_silent=True, flags=lambda block, name=name: (name,)) for name in SWITCHES}  # type: ignore[misc]
+
+
+def blocks_of(parts: Json) -> list[Json]:
+    """Neutral parts as content blocks."""
+    return [_PART_BLOCKS[part["type"]](part) for part in parts]
+
+
+def parts_of(blocks: Json) -> list[Json]:
+    """Content blocks as neutral parts; what has no neutral form is kept verbatim."""
+    return [_part(block) for block in blocks]
+
+
+def definition_block(definition: Mapping[str, Json]) -> Json:
+    """A neutral tool definition as Anthropic sends it."""
+    if "native" in definition:
+        return definition["native"]["block"]
+    return {"name": definition["name"], "description": definition["description"], "input_schema": definition["parameters"]}
+
+
+def block_definition(tool: Mapping[str, Json]) -> Json:
+    """A tool of a request body as a neutral definition."""
+    if set(tool) - {"cache_control"} == {"name", "description", "input_schema"}:
+        return {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
+    return {"native": {"wire": WIRE, "block": {key: value for key, value in tool.items() if key != "cache_control"}}}
+
+
+def _source(part: Mapping[str, Json]) -> Json:
+    if "url" in part:
+        return {"type": "url", "url": part["url"]}
+    kind = "text" if part["media_type"] == "text/plain" else "base64"
+    return {"type": kind, "media_type": part["media_type"], "data": part["data"]}
+
+
+_PART_BLOCKS: dict[str, Callable[[Any], Json]] = {
+    "text": lambda part: {"type": "text", "text": part["text"]},
+    "image": lambda part: {"type": "image", "source": _source(part)},
+    "document": lambda part: {"type": "document", "source": _source(part), **({"title": part["title"]} if "title" in part else {})},
+    "native": lambda part: part["block"] if part["wire"] == WIRE else {"type": "text", "text": f"[{part['block'].get('type', 'item')}]"},
+}
+
+
+def _part(block: Mapping[str, Json]) -> Json:
+    """The neutral part that renders back to `block`, or the block verbatim."""
+    plain = {key: value for key, value in block.items() if key not in ("cache_control",) and value is not None}
+    source = plain.get("source") or {}
+    media = {"url": source["url"]} if "url" in source else {key: source[key] for key in ("media_type", "data") if key in source}
+    candidates: dict[str, Json] = {
+        "text": {"type": "text", "text": plain.get("text")},
+        "image": {"type": "image", **media},
+        "document": {"type": "document", **media, **({"title": plain["title"]} if "title" in plain else {})},
+    }
+    kind = str(plain.get("type"))
+    part = candidates.get(kind)
+    is_whole = part is not None and (kind == "text" or bool(media)) and _PART_BLOCKS[kind](part) == plain
+    return part if is_whole else {"type": "native", "wire": WIRE, "block": plain}
+
+
+def said(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
+    """What a user said."""
+    return "user", blocks_of(body["content"])
+
+
+def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
+    """What a tool gave."""
+    block: dict[str, Json] = {"type": "tool_result", "tool_use_id": body["call_id"], "content": blocks_of(body["content"])}
+    return "user", [{**block, "is_error": True} if body["is_error"] else block]
+
+
+def replied(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
+    """What the model said: its own blocks, or another wire's reply in ours."""
+    native = body["native"]
+    if native["wire"] == WIRE:
+        return "assistant", native["body"]
+    text = [{"type": "text", "text": body["text"]}] if body["text"] else []
+    calls = [{"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["arguments"]} for call in body["calls"]]
+    return "assistant", text + calls
+
+
+KINDS: dict[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
+    "user": said,
+    "assistant": replied,
+    "result": answered,
+    "notice": lambda body: ("user", [{"type": "text", "text": body["text"]}]),
+    "epoch": lambda body: ("user", blocks_of(body["summary"])),
+}
+"""Entry kind → (role, blocks)."""

@@ -1,0 +1,227 @@
+"""`POST /v1/messages`: Claude, on Anthropic's own API.
+
+Takes log entries, gives pieces, prompts and parameters, and the same from a request body. Source of every rule: the prompt-caching
+docs (platform.claude.com/docs/en/build-with-claude/prompt-caching) and `anthropic.types` 2.11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.canonical import parse as read_json
+from contextkit.errors import UsageError
+from contextkit.layout.breakpoints import LOOKBACK, Plan
+from contextkit.layout.layout import Layout
+from contextkit.layout.segment import Piece
+from contextkit.layout.track import Grammar, Track
+from contextkit.log.entry import Entry
+from contextkit.models import Model, model_named
+from contextkit.providers.anthropic import reply as answers
+from contextkit.providers.anthropic.blocks import KINDS, PLAIN, TRAITS, WIRE, block_definition, definition_block, blocks_of, parts_of, tool_trait
+from contextkit.providers.cutting import Cut, cut, expect, framed
+from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
+from contextkit.providers.provider import Parsed, Reply, Turn
+
+TTLS = {"5m": 300, "1h": 3600}
+"""`cache_control.ttl` → seconds (anthropic/types/cache_control_ephemeral_param.py)."""
+_MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
+_FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}
+_RUNS = frozenset({"tool_use", "tool_result"})
+_SEGMENTS = frozenset({"tools", "system", "messages"})
+
+GRAMMAR = Grammar(
+    arrays={"tools": "tools", "system": "system", "messages": "messages"},
+    merges_speakers=True,
+    advances=lambda before, run, opens: not (run in _RUNS and run == before),
+    marker=lambda ttl: _MARKERS[ttl],
+    message_tokens=3,
+)
+KEYING = Keying(
+    levels={"model": TOOLS, "inference_geo": TOOLS, "speed": SYSTEM},
+    neutral=frozenset({
+        "max_tokens", "stop_sequences", "metadata", "stream", "service_tier", "cache_control", "diagnostics", "temperature", "top_p", "top_k", "betas",
+    }),
+    defaults={
+        "speed": "standard", "tool_choice": {"type": "auto"}, "thinking": {"type": "disabled"}, "output_config": {"effort": "high"},
+    },
+    flags={"image": MESSAGES, "citations": SYSTEM, "web_search": SYSTEM, "web_fetch": SYSTEM},
+)  # fmt: skip
+"""What invalidates what (prompt-caching docs). inference_geo: nothing published, kept as separate pools."""
+
+
+class AnthropicMessages:
+    """A Claude model behind `client.messages.create`.
+
+    `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter). Everything else is a
+    parameter of the endpoint and is sent as given.
+
+    >>> AnthropicMessages("claude-sonnet-5-5", max_tokens=4096).params["max_tokens"]
+    4096
+    """
+
+    wire = WIRE
+    name = "anthropic"
+    path = "/v1/messages"
+    template = 1
+    grammar = GRAMMAR
+
+    def __init__(self, model: str, *, max_tokens: int, ttl: str = "5m", head_ttl: str | None = None, **params: Json) -> None:
+        head_ttl = head_ttl or ttl
+        if ttl not in TTLS or head_ttl not in TTLS or TTLS[head_ttl] < TTLS[ttl]:
+            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: each is '5m' or '1h', and the head's may not be the shorter one")
+        self.model: Model = model_named(model)
+        self.params: Mapping[str, Json] = {"model": model, "max_tokens": max_tokens, **params}
+        self.plan = Plan(head_ttl_seconds=TTLS[head_ttl], tail_ttl_seconds=TTLS[ttl], min_tokens=self.model.min_tokens)
+
+    def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
+        """Pieces of tools and system."""
+        for definition in tools:
+            yield replace(_tool(definition_block(definition), self.model.name).piece, entry=entry)
+        for block in blocks_of(system):
+            yield replace(_system(block, self.model.name).piece, entry=entry)
+
+    def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
+        """Pieces of one entry; `keeps_thinking=False` where its prefix has changed and signatures no longer hold."""
+        role, blocks = KINDS[entry.kind](read_json(entry.body))
+        for block in blocks:
+            if keeps_thinking or not TRAITS.get(block["type"], PLAIN).is_thinking:
+                yield replace(_message(block, role, self.model.name).piece, entry=entry.sequence)
+
+    def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+        """What the cache sees: explicit marks, and the automatic one where the request asks for it."""
+        return _prompt(layout, params)
+
+    def parse(self, body: Json) -> Parsed:
+        """A request body of this endpoint."""
+        return parse(body)
+
+    def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
+        """System parts, tool definitions and turns of a request body."""
+        system = parts_of(_blocks(body.get("system") or [], "system"))
+        definitions = [block_definition(tool) for tool in body.get("tools") or []]
+        return system, definitions, list(_turns(body, self.model.name))
+
+    def reply(self, response: Any) -> Reply:
+        """A `Message` or its dict."""
+        return answers.reply(response)
+
+    def is_complete(self, response: Mapping[str, Json]) -> bool:
+        """Whether a stop reason came."""
+        return response.get("stop_reason") is not None
+
+    def usage(self, response: Mapping[str, Json]) -> Usage:
+        """What a response says it is billed."""
+        return answers.usage(response.get("usage") or {})
+
+    def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
+        """What raw stream events amount to."""
+        return answers.joined(events)
+
+
+def parse(body: Json) -> Parsed:
+    """A `/v1/messages` body: its segments, marks and parameters.
+
+    Raises `UnreadableRequest` where it is not one, `UnknownModel` for a model without a row.
+    """
+    fields = expect(body, dict, "body", "an object")
+    model = model_named(expect(fields.get("model"), str, "model", "a valid string"))
+    track, marks = Track(GRAMMAR, strips_thinking=model.strips_thinking), []
+    for found in _cuts(fields, model.name):
+        track.append(found.piece)
+        if found.marker is not None:
+            marks.append(Breakpoint(len(track) - 1, TTLS.get(found.marker.get("ttl", "5m"), 300), LOOKBACK))
+    params = {name: value for name, value in fields.items() if name not in _SEGMENTS}
+    layout = Layout(track, len(track), tuple(marks))
+    return Parsed(model.name, params, layout, _prompt(layout, params))
+
+
+def _cuts(fields: Mapping[str, Json], model: str) -> Iterator[Cut]:
+    for index, tool in enumerate(expect(fields.get("tools") or [], list, "tools", "a valid array")):
+        yield _tool(expect(tool, dict, f"tools.{index}", "an object"), model)
+    for block in _blocks(fields.get("system") or [], "system"):
+        yield _system(block, model)
+    for index, message in enumerate(expect(fields.get("messages"), list, "messages", "a valid array")):
+        role = expect(expect(message, dict, f"messages.{index}", "an object").get("role"), str, f"messages.{index}.role", "a valid string")
+        expect(_FRAMES.get(role), tuple, f"messages.{index}.role", "'user', 'assistant' or 'system'")
+        for block in _blocks(message.get("content"), f"messages.{index}.content"):
+            yield _message(block, role, model)
+
+
+def _blocks(content: Json, path: str) -> list[Json]:
+    """Content as a list of blocks: a string is one text block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    for index, block in enumerate(expect(content, list, path, "a valid string or array")):
+        expect(expect(block, dict, f"{path}.{index}", "an object").get("type"), str, f"{path}.{index}.type", "a valid string")
+    return list(content)
+
+
+def _tool(tool: Mapping[str, Json], model: str) -> Cut:
+    return cut(tool, "tools", "", tool_trait(tool), model)
+
+
+def _system(block: Mapping[str, Json], model: str) -> Cut:
+    return cut(block, "system", "", TRAITS.get(block["type"], PLAIN), model)
+
+
+def _message(block: Mapping[str, Json], role: str, model: str) -> Cut:
+    found = cut(_listed(block), "messages", role, TRAITS.get(block["type"], PLAIN), model)
+    is_turn = role == "user" and block["type"] != "tool_result"
+    return replace(found, piece=framed(found.piece, *_FRAMES[role], is_turn=is_turn))
+
+
+def _listed(block: Mapping[str, Json]) -> Mapping[str, Json]:
+    """A tool result whose content is a string holds one text block."""
+    content = block.get("content")
+    return {**block, "content": [{"type": "text", "text": content}]} if block["type"] == "tool_result" and isinstance(content, str) else block
+
+
+def _prompt(layout: Layout, params: Mapping[str, Json]) -> Prompt:
+    track, n = layout.track, layout.n
+    keys = namespaces(KEYING, params, track.raised(n))
+    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
+    marks = _with_automatic(layout, params.get("cache_control"))
+    return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, marks, n)
+
+
+def _with_automatic(layout: Layout, marker: Json) -> tuple[Breakpoint, ...]:
+    """A top-level `cache_control` marks the last block that can carry one, unless that one is marked."""
+    if marker is None:
+        return layout.breakpoints
+    place = next((i for i in range(layout.n - 1, -1, -1) if layout.track.marks[i] >= 0), None)
+    if place is None or any(mark.segment == place for mark in layout.breakpoints):
+        return layout.breakpoints
+    return (*layout.breakpoints, Breakpoint(place, TTLS.get(marker.get("ttl", "5m"), 300), LOOKBACK))
+
+
+def _turns(body: Json, model: str) -> Iterator[Turn]:
+    for message in body["messages"]:
+        blocks = _blocks(message["content"], "messages")
+        if message["role"] == "assistant":
+            yield Turn("assistant", _assistant(blocks, model))
+            continue
+        said: list[Json] = []
+        for block in blocks:
+            if block["type"] != "tool_result":
+                said.append(block)
+                continue
+            yield Turn("result", _result(block))
+        if said:
+            yield Turn("user", {"content": parts_of(said)})
+
+
+def _assistant(blocks: list[Json], model: str) -> Json:
+    read = answers.reply({"type": "message", "id": "", "model": model, "content": blocks})
+    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in read.calls]
+    native = {"wire": WIRE, "model": model, "body": read_json(read.native.body)}
+    return {"native": native, "text": read.text, "calls": calls, "stop": "calls" if calls else "done"}
+
+
+def _result(block: Mapping[str, Json]) -> Json:
+    content = _listed(block).get("content") or []
+    return {"call_id": block["tool_use_id"], "name": "", "content": parts_of(content), "is_error": bool(block.get("is_error"))}

@@ -1,0 +1,121 @@
+"""What Anthropic answers: a message, or the events that amount to one.
+
+Field names are those of `anthropic.types.Message`, `Usage` and the raw stream events (2.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import UnreadableReply
+from contextkit.layout.normal_form import normal
+from contextkit.log.entry import Native
+from contextkit.providers.anthropic.blocks import WIRE
+from contextkit.providers.plain import plain
+from contextkit.providers.provider import Reply, ReplyCall
+
+STOPS = {
+    "end_turn": "done",
+    "stop_sequence": "done",
+    "tool_use": "calls",
+    "max_tokens": "truncated",
+    "pause_turn": "paused",
+    "refusal": "refused",
+    "model_context_window_exceeded": "overflow",
+}
+"""`stop_reason` → what the loop does next (anthropic/types/stop_reason.py)."""
+
+
+def reply(response: Any) -> Reply:
+    """A `Message`, its dict, or what a stream amounted to."""
+    message = plain(response)
+    if message.get("type") != "message" or not isinstance(message.get("content"), list):
+        raise UnreadableReply(f"not an Anthropic message (type {message.get('type')!r}): pass what client.messages.create returned")
+    blocks = [normal(block) for block in message["content"]]
+    calls = tuple(ReplyCall(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use")
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    stop = STOPS.get(message.get("stop_reason") or "", "done")
+    return Reply(message["id"], Native(WIRE, message["model"], canonical(blocks)), text, calls, stop, usage(message.get("usage") or {}))
+
+
+def usage(counters: Mapping[str, Json]) -> Usage:
+    """Anthropic's counters in ours: its `input_tokens` leaves cached and written tokens out."""
+    writes = counters.get("cache_creation") or {}
+    total = counters.get("cache_creation_input_tokens")
+    long = writes.get("ephemeral_1h_input_tokens", 0 if total is not None else None)
+    short = writes.get("ephemeral_5m_input_tokens", None if total is None or long is None else total - long)
+    return Usage(counters.get("input_tokens"), counters.get("cache_read_input_tokens"), short, long, counters.get("output_tokens"))
+
+
+def joined(events: Iterable[Any]) -> Mapping[str, Json]:
+    """The message that raw stream events amount to; what has arrived, where they were cut short.
+
+    Raises `UnreadableReply` when not even `message_start` is among them.
+    """
+    message: dict[str, Json] = {}
+    for event in map(plain, events):
+        _EVENTS.get(event.get("type", ""), _ignored)(message, event)
+    if not message:
+        raise UnreadableReply("the stream ended before message_start: nothing was said")
+    return message
+
+
+def _ignored(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    """ping, message_stop and kinds of event that carry no content."""
+
+
+def _started(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    message.update(event["message"])
+    message["content"] = list(message.get("content") or [])
+
+
+def _block_started(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    message["content"].append(dict(event["content_block"]))
+
+
+def _block_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    block, delta = message["content"][event["index"]], event["delta"]
+    _DELTAS.get(delta["type"], _ignored)(block, delta)
+
+
+def _block_ended(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    block = message["content"][event["index"]]
+    written = block.pop("\0json", None)
+    if written:
+        block["input"] = parse(written)
+
+
+def _message_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    message.update({key: value for key, value in event["delta"].items() if value is not None})
+    known = {key: value for key, value in (event.get("usage") or {}).items() if value is not None}
+    message["usage"] = {**(message.get("usage") or {}), **known}
+
+
+def _append(key: str, source: str) -> Callable[[dict[str, Json], Mapping[str, Json]], None]:
+    def grow(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+        block[key] = block.get(key, "") + delta[source]
+
+    return grow
+
+
+def _cited(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+    block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+
+
+_EVENTS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
+    "message_start": _started,
+    "content_block_start": _block_started,
+    "content_block_delta": _block_grew,
+    "content_block_stop": _block_ended,
+    "message_delta": _message_grew,
+}
+_DELTAS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
+    "text_delta": _append("text", "text"),
+    "thinking_delta": _append("thinking", "thinking"),
+    "signature_delta": _append("signature", "signature"),
+    "input_json_delta": _append("\0json", "partial_json"),
+    "citations_delta": _cited,
+}

@@ -1,0 +1,53 @@
+"""What besides the segments must be equal for a prefix to be re-used, per level.
+
+Takes a request's parameters and the flags its segments raise, gives three keys: a parameter that invalidates a level stands in that
+level's key and in those behind it. Knows no provider: the tables come with the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+
+from contextkit.canonical import Json, canonical
+
+TOOLS, SYSTEM, MESSAGES = 0, 1, 2
+"""Levels as numbers, in the order of `layout.segment.LEVELS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keying:
+    """Which parameter invalidates what, for one wire."""
+
+    levels: Mapping[str, int]
+    """Parameter → first level it invalidates. One that is in neither table counts for MESSAGES."""
+    neutral: frozenset[str]
+    """Parameters no cache looks at."""
+    defaults: Mapping[str, Json] = field(default_factory=dict)
+    """Values that mean the same as leaving the parameter out."""
+    flags: Mapping[str, int] = field(default_factory=dict)
+    """Flag a segment raises → first level its presence invalidates; MESSAGES for others."""
+
+
+def namespaces(keying: Keying, params: Mapping[str, Json], flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
+    """Keys of the three levels, each covering the one before."""
+    facts = [
+        (keying.levels.get(name, MESSAGES), name, value)
+        for name, value in sorted(params.items())
+        if name not in keying.neutral and value is not None and keying.defaults.get(name) != value
+    ]
+    facts += [(keying.flags.get(flag, MESSAGES), "flag", flag) for flag in flags]
+    return _keys(canonical(facts))
+
+
+@lru_cache(maxsize=4096)
+def _keys(facts: bytes) -> tuple[bytes, bytes, bytes]:
+    import orjson
+
+    rows = orjson.loads(facts)
+    tools, system, messages = (
+        blake2b(canonical([row for row in rows if row[0] <= level], sort=True), digest_size=8).digest() for level in (TOOLS, SYSTEM, MESSAGES)
+    )
+    return tools, system, messages

@@ -1,0 +1,167 @@
+"""Chat messages: neutral parts and log entries in OpenAI's words, and back.
+
+Field names are those of `openai.types.chat` 3.52. What Chat has no words for is projected: a tool result is text only (`[image]`), a
+failed one begins `Error: `, a plain-text document is a text part, a document behind a URL is its URL, another wire's thinking is dropped.
+A message with no neutral form (a name, a developer message between others) is kept whole, as a native part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from contextkit.canonical import Json
+from contextkit.layout.normal_form import normal
+from contextkit.providers.openai.spellings import (
+    as_error, at, filename, function_of, is_text, media_of, neutral, spoken, text_of, titled, url_of, written_arguments,
+)  # fmt: skip
+
+WIRE = "openai_chat"
+
+
+def blocks_of(parts: Json) -> list[Json]:
+    """Neutral parts as content parts."""
+    return [_PARTS[part["type"]](part) for part in parts]
+
+
+def parts_of(blocks: Json) -> list[Json]:
+    """Content parts as neutral parts; what has no neutral form is kept verbatim."""
+    return [_part(normal(block)) for block in blocks]
+
+
+def messages_of(role: str, parts: Json) -> list[Json]:
+    """Neutral parts as one message of `role`; native whole messages among them stand alone."""
+    messages: list[Json] = []
+    for is_whole, blocks in groupby(blocks_of(parts), key=lambda block: "role" in block):
+        messages += blocks if is_whole else [{"role": role, "content": list(blocks)}]
+    return messages
+
+
+def whole(message: Mapping[str, Json]) -> dict[str, Json]:
+    """A message in its one spelling: no nulls, and content that is one text part is a string.
+
+    >>> whole({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "4"}], "name": None})
+    {'role': 'tool', 'tool_call_id': 'c', 'content': '4'}
+    """
+    said = {key: value for key, value in message.items() if value is not None}
+    content = normal(said.get("content"))
+    if isinstance(content, list) and len(content) == 1 and content[0].keys() == {"type", "text"} and content[0]["type"] == "text":
+        said["content"] = content[0]["text"]
+    return said
+
+
+def definition_tool(definition: Mapping[str, Json]) -> Json:
+    """A neutral tool definition as Chat sends it."""
+    native = definition.get("native")
+    if native is not None and native["wire"] == WIRE:
+        return native["block"]
+    name, description, parameters = function_of(definition)
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def tool_definition(tool: Mapping[str, Json]) -> Json:
+    """A tool of a request body as a neutral definition."""
+    function = tool.get("function")
+    if tool.keys() == {"type", "function"} and isinstance(function, dict) and function.keys() == {"name", "description", "parameters"}:
+        return {key: function[key] for key in ("name", "description", "parameters")}
+    return {"native": {"wire": WIRE, "block": dict(tool)}}
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _document(part: Mapping[str, Json]) -> Json:
+    if is_text(part) or "url" in part:
+        return _text(text_of(part) if is_text(part) else str(part["url"]))
+    return {"type": "file", "file": {"file_data": url_of(part), "filename": filename(part)}}
+
+
+_PARTS: dict[str, Callable[[Any], Json]] = {
+    "text": lambda part: _text(part["text"]),
+    "image": lambda part: {"type": "image_url", "image_url": {"url": url_of(part)}},
+    "document": _document,
+    "native": lambda part: part["block"] if part["wire"] == WIRE else _text(spoken(part["block"])),
+}
+_CANDIDATES: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "text": lambda block: [{"type": "text", "text": at(block, "text")}],
+    "image_url": lambda block: [{"type": "image", **media_of(at(block, "image_url", "url"))}],
+    "file": lambda block: titled(media_of(at(block, "file", "file_data")), at(block, "file", "filename")),
+}
+"""Type of a content part → neutral parts that might render to it."""
+
+
+def _part(block: Mapping[str, Json]) -> Json:
+    candidates = _CANDIDATES.get(str(block.get("type")), lambda block: [])(block)
+    return neutral(block, WIRE, candidates, lambda part: normal(_PARTS[part["type"]](part)))
+
+
+_RESULT_PARTS: dict[str, Callable[[Any], Json]] = {
+    "text": _PARTS["text"],
+    "image": lambda part: _text("[image]"),
+    "document": lambda part: _text(text_of(part) if is_text(part) else "[document]"),
+    "native": lambda part: part["block"] if part["wire"] == WIRE and part["block"].get("type") == "text" else _text(spoken(part["block"])),
+}
+"""A tool message takes text only (chat/chat_completion_tool_message_param.py)."""
+
+
+def answered(body: Mapping[str, Json]) -> list[Json]:
+    """What a tool gave."""
+    kept = _kept(body["content"])
+    if kept is not None:
+        return [kept]
+    texts = [_RESULT_PARTS[part["type"]](part) for part in body["content"]]
+    content = as_error(texts, "text") if body["is_error"] else texts
+    return [{"role": "tool", "tool_call_id": body["call_id"], "content": content or ""}]
+
+
+def _kept(parts: Json) -> Json:
+    """The whole tool message that a result keeps verbatim, or None."""
+    block = parts[0].get("block") if len(parts) == 1 and parts[0].get("wire") == WIRE else None
+    return block if block and block.get("role") == "tool" else None
+
+
+def replied(body: Mapping[str, Json]) -> list[Json]:
+    """What the model said: its own message, or another wire's reply in ours."""
+    native = body["native"]
+    if native["wire"] == WIRE:
+        return list(native["body"])
+    calls = [_call(call) for call in body["calls"]]
+    said = {"content": body["text"]} if body["text"] else {}
+    return [{"role": "assistant", **said, **({"tool_calls": calls} if calls else {})}] if said or calls else []
+
+
+def _call(call: Mapping[str, Json]) -> Json:
+    function = {"name": call["name"], "arguments": written_arguments(call["arguments"])}
+    return {"id": call["id"], "type": "function", "function": function}
+
+
+KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "user": lambda body: messages_of("user", body["content"]),
+    "assistant": replied,
+    "result": answered,
+    "notice": lambda body: messages_of("user", [{"type": "text", "text": body["text"]}]),
+    "epoch": lambda body: messages_of("user", body["summary"]),
+}
+"""Entry kind → messages."""
+
+
+def said_by(message: Mapping[str, Json], role: str) -> Iterator[Json]:
+    """The neutral parts of a message that should have `role`; the whole message, kept, where it says more than content."""
+    plain = whole(message)
+    if plain.keys() == {"role", "content"} and plain["role"] == role:
+        content = plain["content"]
+        yield from parts_of(content) if isinstance(content, list) else [_text(content)]
+    else:
+        yield {"type": "native", "wire": WIRE, "block": normal(plain)}
+
+
+def result_of(message: Mapping[str, Json]) -> Json:
+    """A tool message as the body of a result."""
+    plain = normal(whole(message))
+    content = [_text(plain["content"])] if isinstance(plain["content"], str) else parts_of(plain["content"])
+    body = {"call_id": plain["tool_call_id"], "name": "", "content": content, "is_error": False}
+    if normal(whole(answered(body)[0])) != plain:
+        body["content"] = [{"type": "native", "wire": WIRE, "block": plain}]
+    return body

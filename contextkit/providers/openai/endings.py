@@ -1,0 +1,158 @@
+"""Where OpenAI's cache may break: at message endings and explicit marks; and what besides the text must be equal.
+
+Takes layouts and parameters, gives prompts. Source: the prompt-caching guide (developers.openai.com/api/docs/guides/prompt-caching) and
+`openai.types` 3.52 (chat/completion_create_params.py, responses/response_create_params.py). Where the two disagree on how many marks a
+lookup considers, the smallest set is taken: first 2 and latest 50 explicit, 20 message endings, the initial developer group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.canonical import Json
+from contextkit.errors import UnreadableRequest, UsageError
+from contextkit.layout.breakpoints import Plan
+from contextkit.layout.layout import Layout
+from contextkit.layout.segment import Level
+from contextkit.layout.track import Grammar, Track
+from contextkit.models import Model
+from contextkit.providers.cutting import Cut
+from contextkit.providers.namespaces import TOOLS, Keying, namespaces
+
+TTLS = {"30m": 1800, "12h": 43200}
+"""`ttl` → seconds; the Chat body takes 30m only."""
+_MARKERS = {
+    1800: b',"prompt_cache_breakpoint":{"mode":"explicit"}',
+    43200: b',"prompt_cache_breakpoint":{"mode":"explicit","ttl":"12h"}',
+}
+_WRITTEN = {"implicit": 3, "explicit": 4}
+"""Mode → how many of the latest explicit marks are written."""
+_FIRST, _LATEST, _ENDINGS = 2, 50, 21
+"""Explicit marks looked up from the front and from the back; endings the implicit mark looks up, its own included."""
+_ENDED: Mapping[str, Callable[[str, bool], bool]] = {
+    "user": lambda run, opens: opens,
+    "tool": lambda run, opens: run != "tool",
+    "head": lambda run, opens: run != "head",
+}
+"""Run of a segment → whether an eligible ending lies between it and the next one: a user message, the last of consecutive tool
+outputs, the last of the initial developer group."""
+
+_NEUTRAL = frozenset({
+    "stream", "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "max_tool_calls", "temperature", "top_p", "n",
+    "seed", "stop", "store", "metadata", "include", "tool_choice", "function_call", "logit_bias", "logprobs", "top_logprobs",
+    "presence_penalty", "frequency_penalty", "safety_identifier", "prompt_cache_retention", "prompt_cache_options", "timeout", "background",
+    "moderation", "prediction", "truncation",
+})  # fmt: skip
+_KEYED = (
+    "model", "parallel_tool_calls", "response_format", "text", "reasoning", "reasoning_effort", "verbosity", "context_management",
+    "service_tier", "prompt_cache_key", "prompt_cache_mode", "functions", "web_search_options", "prompt", "image",
+)  # fmt: skip
+_DEFAULTS: dict[str, Json] = {
+    "parallel_tool_calls": True, "text": {"format": {"type": "text"}}, "response_format": {"type": "text"}, "service_tier": "auto",
+    "prompt_cache_mode": "implicit", "reasoning": {},
+}  # fmt: skip
+KEYINGS: Mapping[str, Keying] = {
+    "breakpoints": Keying(dict.fromkeys(_KEYED, TOOLS), _NEUTRAL | {"user"}, _DEFAULTS),
+    "implicit": Keying(dict.fromkeys((*_KEYED, "user"), TOOLS), _NEUTRAL, _DEFAULTS),
+}
+"""Cache of the model → what keys a prefix; before gpt-5.6 `user` chose the machine."""
+_UNKEYED_REASONING = frozenset({"summary", "generate_summary"})
+
+
+def grammar(array: str) -> Grammar:
+    """The grammar of an endpoint that keeps its messages in `array`."""
+    arrays: dict[Level, str] = {"tools": "tools", "system": array, "messages": array}
+    return Grammar(arrays, merges_speakers=False, advances=advances, marker=lambda ttl: _MARKERS[ttl], message_tokens=3)
+
+
+def advances(before: str, run: str, opens: bool) -> bool:
+    """Whether an eligible ending lies between two neighbouring segments.
+
+    >>> advances("user", "user", False), advances("tool", "tool", True), advances("tool", "other", True)
+    (False, False, True)
+    """
+    return before in _ENDED and _ENDED[before](run, opens)
+
+
+def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
+    """What to mark: the head, since the implicit mark moves with the conversation; the tail too where there is no implicit mark.
+
+    Raises `UsageError` for a lifetime the model does not offer.
+    """
+    if TTLS.get(ttl) not in (*model.ttls_seconds, TTLS["30m"]):
+        raise UsageError(f"ttl={ttl!r}: {model.name} takes one of {[name for name, s in TTLS.items() if s in model.ttls_seconds] or ['30m']}")
+    options = params.get("prompt_cache_options") or {}
+    seconds = TTLS.get(options.get("ttl", ttl), TTLS["30m"])
+    has_marks = model.cache == "breakpoints"
+    return Plan(has_marks, has_marks and options.get("mode") == "explicit", seconds, seconds, 0, 1)
+
+
+def marks_of(track: Track, cuts: list[Cut], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
+    """The explicit marks found while cutting; `cuts[i]` became segment `i`. A mark's own lifetime wins over the request's."""
+    default = _seconds(_options(params))
+    return tuple(
+        Breakpoint(index, TTLS.get(found.marker.get("ttl"), default), 1)
+        for index, found in enumerate(cuts)
+        if isinstance(found.marker, dict) and found.marker.get("mode") == "explicit"
+    )
+
+
+def layout_of(track: Track, marks: tuple[Breakpoint, ...], model: Model) -> Layout:
+    """The layout that renders `marks`: those inside a whole message or item, and those of a model that takes none, are not of it."""
+    has_marks = model.cache == "breakpoints"
+    return Layout(track, len(track), tuple(mark for mark in marks if has_marks and track.marks[mark.segment] >= 0))
+
+
+def prompt_of(layout: Layout, marks: tuple[Breakpoint, ...], params: Mapping[str, Json], model: Model) -> Prompt:
+    """What the cache sees of a request with these explicit marks."""
+    track, n = layout.track, layout.n
+    keys = namespaces(KEYINGS[model.cache], _keyed(params), track.raised(n))
+    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
+    places = _effective(layout, marks, _options(params)) if model.cache == "breakpoints" else ()
+    return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, places, n)
+
+
+def inherited(layout: Layout, params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
+    """The marks of a layout as the wire says them: one without a lifetime takes the request's."""
+    default = _seconds(_options(params))
+    return tuple(replace(mark, ttl_seconds=max(mark.ttl_seconds, default)) for mark in layout.breakpoints)
+
+
+def _effective(layout: Layout, marks: tuple[Breakpoint, ...], options: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
+    mode = options.get("mode", "implicit")
+    found = {mark.segment: replace(mark, lookback=1, is_written=False) for mark in (*marks[:_FIRST], *marks[-_LATEST:])}
+    found.update({mark.segment: replace(mark, lookback=1) for mark in marks[-_WRITTEN[mode] :]})
+    if mode == "implicit":
+        _add_implicit(layout, found, _seconds(options))
+    return tuple(found[place] for place in sorted(found))
+
+
+def _add_implicit(layout: Layout, found: dict[int, Breakpoint], ttl: int) -> None:
+    """The end of the latest eligible message is written and looks back; the initial developer group is looked up."""
+    track = layout.track
+    tools, head = (min(end, layout.n) for end in track.level_ends)
+    if head > tools:
+        found.setdefault(head - 1, Breakpoint(head - 1, ttl, 1, is_written=False))
+    tail = next((index for index in range(layout.n - 1, -1, -1) if track.runs[index] in _ENDED), None)
+    if tail is not None:
+        own = found.get(tail)
+        found[tail] = Breakpoint(tail, own.ttl_seconds if own else ttl, _ENDINGS)
+
+
+def _keyed(params: Mapping[str, Json]) -> dict[str, Json]:
+    """Parameters with those that key by one of their fields reduced to it."""
+    reasoning = {name: value for name, value in (params.get("reasoning") or {}).items() if name not in _UNKEYED_REASONING and value is not None}
+    return {**params, "reasoning": reasoning, "prompt_cache_mode": _options(params).get("mode")}
+
+
+def _options(params: Mapping[str, Json]) -> Mapping[str, Json]:
+    options = params.get("prompt_cache_options") or {}
+    if not isinstance(options, dict) or options.get("mode", "implicit") not in _WRITTEN:
+        raise UnreadableRequest("prompt_cache_options.mode", "Input should be 'implicit' or 'explicit'")
+    return options
+
+
+def _seconds(options: Mapping[str, Json]) -> int:
+    return TTLS.get(options.get("ttl", "30m"), TTLS["30m"])

@@ -1,0 +1,137 @@
+"""How both of OpenAI's endpoints spell what is neutral elsewhere: data URLs, argument strings, error texts, token counters.
+
+Takes and gives JSON values. Knows nothing of messages or items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import InvalidTool, NotSerialisable
+
+_PDF = "application/pdf"
+_ERROR = "Error: "
+
+
+def url_of(part: Mapping[str, Json]) -> str:
+    """An image or document as one URL.
+
+    >>> url_of({"type": "image", "media_type": "image/png", "data": "aGk="})
+    'data:image/png;base64,aGk='
+    """
+    return str(part["url"]) if "url" in part else f"data:{part['media_type']};base64,{part['data']}"
+
+
+def media_of(url: Json) -> dict[str, Json]:
+    """The media fields of a neutral part, from a URL.
+
+    >>> media_of("data:image/png;base64,aGk=")
+    {'media_type': 'image/png', 'data': 'aGk='}
+    """
+    head, comma, data = str(url).partition(";base64,")
+    is_data = bool(comma) and head.startswith("data:")
+    return {"media_type": head[len("data:") :], "data": data} if is_data else {"url": str(url)}
+
+
+def filename(part: Mapping[str, Json]) -> str:
+    """What a document is called; OpenAI wants a name beside its data."""
+    return str(part.get("title", "document.pdf" if part.get("media_type") == _PDF else "document"))
+
+
+def titled(media: Mapping[str, Json], name: Json) -> list[Json]:
+    """Neutral documents that might be spelled so: without a title, and with one."""
+    return [{"type": "document", **media}, {"type": "document", **media, "title": name}]
+
+
+def is_text(part: Mapping[str, Json]) -> bool:
+    """Whether a document is plain text, which OpenAI takes as text and not as a file."""
+    return bool(part.get("media_type") == "text/plain" and "data" in part)
+
+
+def text_of(part: Mapping[str, Json]) -> str:
+    """A plain-text document as one text, its title above it."""
+    return f"{part['title']}\n\n{part['data']}" if "title" in part else str(part["data"])
+
+
+def spoken(block: Mapping[str, Json]) -> str:
+    """The text of a block of another wire, or its type in brackets where it has none.
+
+    >>> spoken({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
+    'Be brief.'
+    >>> spoken({"type": "thinking", "thinking": "…"})
+    '[thinking]'
+    """
+    inside = next((block[key] for key in ("text", "content", "output") if block.get(key)), None)
+    if isinstance(inside, list):
+        inside = "".join(spoken(part) for part in inside if isinstance(part, dict))
+    return inside if isinstance(inside, str) else f"[{block.get('type', 'item')}]"
+
+
+def neutral(block: Mapping[str, Json], wire: str, candidates: Iterable[Json], render: Callable[[Any], Json]) -> Json:
+    """The first candidate that renders back to `block`, or the block verbatim."""
+    found = next((part for part in candidates if render(part) == block), None)
+    return {"type": "native", "wire": wire, "block": dict(block)} if found is None else found
+
+
+def at(block: Json, *keys: str) -> str:
+    """The text behind a path of keys, "" where there is none."""
+    for key in keys:
+        block = block.get(key) if isinstance(block, dict) else None
+    return block if isinstance(block, str) else ""
+
+
+def read_arguments(written: str) -> Json:
+    """What a model wrote as arguments; its text where that is not JSON, or JSON text, so that writing it again gives the same.
+
+    >>> read_arguments('{"b":1,"a":2}'), read_arguments("{torn")
+    ({'b': 1, 'a': 2}, '{torn')
+    """
+    try:
+        value = parse(written)
+    except NotSerialisable:
+        return written
+    return written if isinstance(value, str) else value
+
+
+def written_arguments(arguments: Json) -> str:
+    """Arguments as the string that goes on the wire."""
+    return arguments if isinstance(arguments, str) else canonical(arguments).decode()
+
+
+def as_error(texts: list[Json], kind: str) -> list[Json]:
+    """The parts of a failed tool's output: OpenAI has no field for it, so the text says it, once."""
+    if texts and texts[0].get("type") == kind:
+        first = texts[0]["text"]
+        return [{**texts[0], "text": first if first.startswith(_ERROR) else _ERROR + first}, *texts[1:]]
+    return [{"type": kind, "text": _ERROR.strip()}, *texts]
+
+
+def function_of(definition: Mapping[str, Json]) -> tuple[Json, Json, Json]:
+    """Name, description and parameters of a definition, another wire's included.
+
+    Raises `InvalidTool` for a tool only its own provider runs.
+    """
+    block = definition["native"]["block"] if "native" in definition else definition
+    fields = block["function"] if isinstance(block.get("function"), dict) else block
+    parameters = fields.get("parameters", fields.get("input_schema"))
+    if parameters is None or "name" not in fields:
+        raise InvalidTool(f"tool of type {block.get('type')!r} runs at another provider only: leave it out, or give a function in its place")
+    return fields["name"], fields.get("description", ""), parameters
+
+
+def usage(total: int | None, details: Mapping[str, Json], output: int | None) -> Usage:
+    """OpenAI's counters in ours: its input counts cached and written tokens in; without `cached_tokens` nothing is known.
+
+    >>> usage(100, {"cached_tokens": 60, "cache_write_tokens": 30}, 5)
+    Usage(fresh=10, read=60, write_5m=30, write_1h=0, output=5, estimated=False)
+    """
+    read = details.get("cached_tokens")
+    if total is None or read is None:
+        return Usage(output=output)
+    written = details.get("cache_write_tokens", 0)
+    split = details.get("cache_write_tokens_details") or {}
+    long = split.get("ttl_12h_tokens", 0)
+    return Usage(total - read - written, read, written - long, long, output)

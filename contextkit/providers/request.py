@@ -1,0 +1,223 @@
+"""One request, ready to leave: a mapping for the stock client, and prepared bytes for the fast road.
+
+Takes a layout and parameters, gives bytes. The stock typed method gets `**request`; `.send` hands the same bytes to the SDK's own
+`client.post(content=…)`, with its auth, retries, time-outs and typed result, and skips its walk over the whole conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import UsageError
+from contextkit.layout.layout import Layout
+from contextkit.models import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the SDK keeps what one wire's typed method uses; `module:name`, imported on first use."""
+
+    result: str
+    """Type of a reply."""
+    event: str
+    """Type of a stream's events."""
+    sdk: str
+    """Module with `Stream` and `AsyncStream`."""
+    method: str
+    """The typed method, whose signature says what is a field and what goes under `extra_body`."""
+    streaming: Mapping[str, Json]
+    """Body fields that ask for a stream."""
+    untimed_tokens: int | None
+    """Above this `max_tokens` the typed method refuses not to stream (anthropic/_base_client.py, an hour per 128,000 tokens)."""
+
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "anthropic_messages": Endpoint(
+        "anthropic.types:Message", "anthropic.types:RawMessageStreamEvent", "anthropic", "anthropic.resources.messages:Messages",
+        {"stream": True}, 21_333,
+    ),
+    "openai_chat": Endpoint(
+        "openai.types.chat:ChatCompletion", "openai.types.chat:ChatCompletionChunk", "openai", "openai.resources.chat.completions:Completions",
+        {"stream": True, "stream_options": {"include_usage": True}}, None,
+    ),
+    "openai_responses": Endpoint(
+        "openai.types.responses:Response", "openai.types.responses:ResponseStreamEvent", "openai", "openai.resources.responses:Responses",
+        {"stream": True}, None,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """A request that does not fit its model's window."""
+
+    n_tokens: int
+    """Predicted prompt tokens."""
+    window_tokens: int
+    """What the model takes, output included."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_tokens:,} prompt tokens (estimated) do not fit a window of {self.window_tokens:,} with the output asked for: "
+            "lower max_tokens, context.compact(summary), or use a model with a larger window"
+        )
+
+
+class Request(Mapping[str, Json]):
+    """What one call sends.
+
+    `**request` feeds the stock typed method; `.body` is exactly what `.send` puts on the wire.
+    """
+
+    __slots__ = ("_fields", "_observe", "after", "at", "epoch", "headers", "layout", "model", "params", "path", "predicted", "prompt", "provider", "wire")
+
+    def __init__(
+        self, layout: Layout, path: str, params: Mapping[str, Json], headers: Mapping[str, str], predicted: Usage, *,
+        wire: str, provider: str, model: Model, prompt: Prompt, after: int, epoch: int, at: float,
+        observe: Callable[[Request, BaseException], object] | None = None,
+    ) -> None:  # fmt: skip
+        self.layout = layout
+        """The segments and marks it sends."""
+        self.path = path
+        """Where it goes, below the client's base URL."""
+        self.params = params
+        """Top-level fields that are not segments."""
+        self.headers = headers
+        """Extra headers, beside those of the client."""
+        self.predicted = predicted
+        """What the reference cache expects to be billed; an estimate."""
+        self.wire = wire
+        self.provider = provider
+        self.model = model
+        self.prompt = prompt
+        """What the cache sees of it."""
+        self.epoch = epoch
+        """Declared breaks before it."""
+        self.after = after
+        """Sequence of the last log entry it includes."""
+        self.at = at
+        """When it was built, seconds since 1970."""
+        self._observe = observe
+        self._fields: dict[str, Json] | None = None
+
+    @property
+    def body(self) -> bytes:
+        """The exact bytes `.send` puts on the wire; joined anew at each call, one copy of the conversation."""
+        return self.layout.body(canonical(dict(self.params)))
+
+    @property
+    def overflow(self) -> Overflow | None:
+        """None while prompt and output fit the model's window; otherwise by how much, and what can be done."""
+        asked = next((self.params[key] for key in _OUTPUT_FIELDS if self.params.get(key) is not None), 0)
+        n_tokens, window = self.predicted.prompt or 0, self.model.window_tokens
+        return Overflow(n_tokens, window) if n_tokens + asked > window else None
+
+    def send(self, client: Any) -> Any:
+        """Post it through `client` (`anthropic.Anthropic()` or `openai.OpenAI()`) and return the SDK's typed reply."""
+        try:
+            return client.post(self.path, content=self.body, **self._options(client))
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    async def asend(self, client: Any) -> Any:
+        """`send` for `AsyncAnthropic` and `AsyncOpenAI`; the bytes are joined off the event loop."""
+        try:
+            body = await asyncio.to_thread(lambda: self.body)
+            return await client.post(self.path, content=body, **self._options(client))
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    def stream(self, client: Any) -> Any:
+        """The SDK's stream of events (a coroutine of one, for an async client); iterate it through `context.stream(…)`."""
+        endpoint = ENDPOINTS[self.wire]
+        body = self.layout.body(canonical({**self.params, **endpoint.streaming}))
+        is_async = inspect.iscoroutinefunction(client.post)
+        options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": _stream_class(endpoint.sdk, endpoint.event, is_async), "options": self._headers()}
+        return self._opening(client, body, options) if is_async else self._open(client, body, options)
+
+    def _open(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
+        try:
+            return client.post(self.path, content=body, **options)
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    async def _opening(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
+        try:
+            return await client.post(self.path, content=body, **options)
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    def _options(self, client: Any) -> dict[str, Any]:
+        endpoint = ENDPOINTS[self.wire]
+        limit, asked = endpoint.untimed_tokens, self.params.get("max_tokens")
+        if limit is not None and asked is not None and asked > limit and client.timeout == _default_timeout(endpoint.sdk):
+            raise UsageError(f"max_tokens={asked:,} may take longer than ten minutes: use request.stream(client), or give the client a timeout")
+        return {"cast_to": _load(endpoint.result), "options": self._headers()}
+
+    def _headers(self) -> dict[str, Any]:
+        return {"headers": dict(self.headers)} if self.headers else {}
+
+    def _failed(self, error: BaseException) -> None:
+        if self._observe is not None:
+            self._observe(self, error)
+
+    def _mapping(self) -> dict[str, Json]:
+        if self._fields is None:
+            body = parse(self.body)
+            known = _method_fields(self.wire)
+            extra = {name: value for name, value in body.items() if name not in known}
+            headers = {"extra_headers": dict(self.headers)} if self.headers else {}
+            self._fields = {
+                **{name: value for name, value in body.items() if name in known}, **({"extra_body": extra} if extra else {}), **headers,
+            }  # fmt: skip
+        return self._fields
+
+    def __getitem__(self, name: str) -> Json:
+        return self._mapping()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._mapping())
+
+    def __len__(self) -> int:
+        return len(self._mapping())
+
+    def __repr__(self) -> str:
+        return f"<Request {self.path} {self.model.name}: {self.layout.n} segments, {self.layout.n_bytes:,} bytes, {len(self.layout.breakpoints)} marks>"
+
+
+_OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+@lru_cache(maxsize=None)
+def _load(place: str) -> Any:
+    module, name = place.split(":")
+    return getattr(import_module(module), name)
+
+
+@lru_cache(maxsize=None)
+def _stream_class(sdk: str, event: str, is_async: bool) -> Any:
+    return _load(f"{sdk}:{'AsyncStream' if is_async else 'Stream'}")[_load(event)]
+
+
+@lru_cache(maxsize=None)
+def _default_timeout(sdk: str) -> Any:
+    return _load(f"{sdk}:DEFAULT_TIMEOUT")
+
+
+@lru_cache(maxsize=None)
+def _method_fields(wire: str) -> frozenset[str]:
+    method = _load(ENDPOINTS[wire].method).create
+    return frozenset(inspect.signature(method).parameters) - {"self", "extra_headers", "extra_query", "extra_body", "timeout"}

@@ -1,0 +1,82 @@
+"""The log in each wire's bytes: one track per wire, model and epoch, grown by what was said since the last request.
+
+Takes a log and its turns, gives layouts. Keeps no rule of its own: the order comes from `Turns`, the words from the adapter, the marks
+from the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from contextkit.canonical import parse
+from contextkit.layout.breakpoints import plan
+from contextkit.layout.layout import Layout
+from contextkit.layout.track import Track
+from contextkit.log.entry import Entry
+from contextkit.log.turns import Turns
+from contextkit.providers.provider import Provider
+
+
+@dataclass(slots=True)
+class _Grown:
+    """A track and which entries it holds."""
+
+    track: Track
+    n_head: int
+    rendered: list[int] = field(default_factory=list)
+    """Sequences in it, in order."""
+    ends: list[int] = field(default_factory=list)
+    """Segments after each of them."""
+
+    def n_after(self, count: int) -> int:
+        """Segments that the head and the first `count` entries make."""
+        return self.ends[count - 1] if count else self.n_head
+
+
+class Tracks:
+    """Every track of one conversation."""
+
+    __slots__ = ("_grown",)
+
+    def __init__(self) -> None:
+        self._grown: dict[tuple[str, str], tuple[int, _Grown]] = {}
+
+    def layout(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> Layout:
+        """The whole conversation so far, marked; costs what was added since the last call for this provider."""
+        grown = self._synced(log, turns, provider)
+        n = len(grown.track)
+        before = turns.n_before_last_assistant
+        previous = grown.n_after(before) if before is not None else 0
+        return Layout(grown.track, n, plan(grown.track, n, previous, provider.plan))
+
+    def _synced(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
+        key = (provider.wire, provider.model.name)
+        epoch, grown = self._grown.get(key, (-1, None))
+        if grown is None or epoch != turns.epoch:
+            grown = _headed(log, turns, provider)
+            self._grown[key] = turns.epoch, grown
+        _rewind(grown, turns.ordered)
+        broken_at = turns.ordered[0] if turns.epoch else -1
+        for sequence in turns.ordered[len(grown.rendered) :]:
+            grown.track.extend(provider.pieces(log[sequence], keeps_thinking=sequence >= broken_at))
+            grown.rendered.append(sequence)
+            grown.ends.append(len(grown.track))
+        return grown
+
+
+def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
+    track = Track(provider.grammar, strips_thinking=provider.model.strips_thinking)
+    system, tools = parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"]
+    track.extend(provider.head(system, tools, turns.head))
+    return _Grown(track, len(track))
+
+
+def _rewind(grown: _Grown, ordered: list[int]) -> None:
+    """Take back what moved behind a late reply; `Turns` only ever edits its tail."""
+    count = len(grown.rendered)
+    while count and (count > len(ordered) or ordered[count - 1] != grown.rendered[count - 1]):
+        count -= 1
+    if count < len(grown.rendered):
+        grown.track = grown.track.rewound(grown.n_after(count))
+        del grown.rendered[count:], grown.ends[count:]

@@ -1,0 +1,92 @@
+"""Thinking is bound to what stood before it: which signatures were issued after which conversation.
+
+Takes layouts, gives the first thinking segment whose past has changed. Markers, deferred tools and the order of keys do not count, and
+thinking may be left out oldest first (https://platform.claude.com/docs/en/build-with-claude/extended-thinking). Signatures this server
+did not issue pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.layout.layout import Layout
+from contextkit.layout.normal_form import normal
+
+_THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
+"""How a block in normal form begins that a client may leave out."""
+_SPEAKER = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a signature comes from."""
+
+    past: bytes
+    """Digest of everything before its block, thinking aside."""
+    before: str | None
+    """Signature of the thinking before it, None for the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A thinking segment, or the end of the request, in a layout."""
+
+    past: bytes
+    signature: str | None
+
+
+class Signatures:
+    """What was issued."""
+
+    def __init__(self) -> None:
+        self._issued: dict[str, _Origin] = {}
+
+    def issue(self, layout: Layout, blocks: Iterable[Json]) -> None:
+        """Remember the thinking among `blocks`, the reply to the request of `layout`."""
+        places = list(_places(layout))
+        past, before = places[-1].past, places[-2].signature if len(places) > 1 else None
+        for block in map(normal, blocks):
+            if block["type"] == "thinking":
+                self._issued[block["signature"]] = _Origin(past, before)
+                before = block["signature"]
+            else:
+                past = _grown(past, "messages", _SPEAKER, canonical(block))
+
+    def moved(self, layout: Layout) -> int | None:
+        """Which thinking block (0 for the first) stands behind another past than the one it was made from."""
+        before: str | None = None
+        for ordinal, place in enumerate(_places(layout) if self._issued else ()):
+            origin = self._issued.get(place.signature or "")
+            if origin and (origin.past != place.past or (ordinal and origin.before != before)):
+                return ordinal
+            before = place.signature
+        return None
+
+
+def _places(layout: Layout) -> Iterator[_Place]:
+    """Each thinking segment, then the end of the request."""
+    track, past, speaker = layout.track, b"", ""
+    first_message = track.level_ends[1]
+    for index in range(layout.n):
+        speaker = (track.roles[index] or speaker) if index >= first_message else ""
+        body = track.body(index)
+        if body.startswith(_THINKING):
+            yield _Place(past, parse(body).get("signature"))
+        elif index not in track.silent:
+            past = _grown(past, "messages" if index >= first_message else "head", speaker, body)
+    yield _Place(past, None)
+
+
+def _grown(past: bytes, level: str, speaker: str, body: bytes) -> bytes:
+    return blake2b(b"%b%b\x00%b\x00%b" % (past, level.encode(), speaker.encode(), _essence(body)), digest_size=16).digest()
+
+
+@lru_cache(maxsize=1 << 16)
+def _essence(body: bytes) -> bytes:
+    """A block without the differences the check overlooks: order of keys, fields that are null."""
+    block = {key: value for key, value in parse(body).items() if value is not None}
+    return blake2b(canonical(block, sort=True), digest_size=16).digest()

@@ -1,0 +1,1 @@
+"""Answers in each provider's words: whole and as streams of events."""

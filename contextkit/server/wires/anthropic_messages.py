@@ -1,0 +1,141 @@
+"""`POST /v1/messages` as Anthropic answers it.
+
+Field names are those of `anthropic.types` 2.11: message, usage, raw_*_event, stop_reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical
+from contextkit.errors import UnknownModel, UnreadableRequest
+from contextkit.server.diagnostics import anthropic_diagnosis
+from contextkit.server.refusals import anthropic as refusals
+from contextkit.server.refusals.refusal import Refusal
+from contextkit.server.replies import Part
+from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
+
+STOPS = {
+    "done": "end_turn", "calls": "tool_use", "truncated": "max_tokens", "paused": "pause_turn", "refused": "refusal",
+    "overflow": "model_context_window_exceeded",
+}  # fmt: skip
+"""Neutral ending → `stop_reason` (anthropic/types/stop_reason.py)."""
+TYPES = {
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
+    408: "timeout_error", 409: "conflict_error", 413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 504: "timeout_error",
+    529: "overloaded_error",
+}  # fmt: skip
+"""HTTP status → error type (https://platform.claude.com/docs/en/api/errors)."""
+STATUSES = {kind: status for status, kind in reversed(TYPES.items())}
+
+_BLOCKS: dict[str, Callable[[Any], Json]] = {
+    "text": lambda part: {"type": "text", "text": part.text},
+    "thinking": lambda part: {"type": "thinking", "thinking": part.thinking, "signature": part.signature},
+    "call": lambda part: {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments},
+}
+_STARTS: dict[str, Mapping[str, Json]] = {
+    "text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}},
+}  # fmt: skip
+"""What of a block is empty when it starts."""
+_DELTAS: dict[str, Callable[[Any], list[Json]]] = {
+    "text": lambda block: [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])],
+    "thinking": lambda block: [
+        *({"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"])),
+        {"type": "signature_delta", "signature": block["signature"]},
+    ],
+    "tool_use": lambda block: [
+        {"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(canonical(block["input"]).decode())]
+    ],
+}
+
+
+def content(parts: tuple[Part, ...]) -> list[Json]:
+    """Parts as content blocks."""
+    return [_BLOCKS[part.type](part) for part in parts]
+
+
+def usage(bill: Usage, thinking_tokens: int) -> Json:
+    """A bill in Anthropic's counters."""
+    short, long = bill.write_5m or 0, bill.write_1h or 0
+    return {
+        "input_tokens": bill.fresh,
+        "cache_read_input_tokens": bill.read,
+        "cache_creation_input_tokens": short + long,
+        "cache_creation": {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long},
+        "output_tokens": bill.output,
+        "output_tokens_details": {"thinking_tokens": thinking_tokens},
+        "service_tier": "standard",
+    }
+
+
+def whole(answer: Answer) -> Json:
+    """A `Message`."""
+    return _message(answer, content(answer.parts), usage(answer.usage, answer.thinking_tokens)) | _ending(answer)
+
+
+def stream(answer: Answer) -> Stream:
+    """The events of a `Message`."""
+    counters = usage(answer.usage, answer.thinking_tokens)
+    at_start = {name: value for name, value in counters.items() if name != "output_tokens_details"} | {"output_tokens": min(1, answer.usage.output or 0)}
+    message = _message(answer, [], at_start) | {"stop_reason": None, "stop_sequence": None, "stop_details": None}
+    blocks = [_block(index, block) for index, block in enumerate(content(answer.parts))]
+    at_end = {name: counters[name] for name in _CUMULATIVE}
+    ending = _event({"type": "message_delta", "delta": _ending(answer), "usage": at_end}) + _event({"type": "message_stop"})
+    return Stream(_event({"type": "message_start", "message": message}) + _event({"type": "ping"}), tuple(blocks), ending)
+
+
+_CUMULATIVE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens", "output_tokens_details")
+"""Counters of `message_delta` (anthropic/types/message_delta_usage.py)."""
+
+
+def _message(answer: Answer, blocks: list[Json], counters: Json) -> dict[str, Json]:
+    return {
+        "id": answer.id, "type": "message", "role": "assistant", "model": answer.body["model"], "content": blocks,
+        "usage": counters, "container": None, "diagnostics": answer.diagnosis,
+    }  # fmt: skip
+
+
+def _ending(answer: Answer) -> dict[str, Json]:
+    details = {"type": "refusal", "category": None, "explanation": None} if answer.stop == "refused" else None
+    return {"stop_reason": STOPS[answer.stop], "stop_sequence": None, "stop_details": details}
+
+
+def _block(index: int, block: Mapping[str, Json]) -> bytes:
+    kind = block["type"]
+    start = _event({"type": "content_block_start", "index": index, "content_block": {**block, **_STARTS[kind]}})
+    deltas = [_event({"type": "content_block_delta", "index": index, "delta": delta}) for delta in _DELTAS[kind](block)]
+    return b"".join([start, *deltas, _event({"type": "content_block_stop", "index": index})])
+
+
+def _event(data: Mapping[str, Json]) -> bytes:
+    return event(data, data["type"])
+
+
+def error(refusal: Refusal) -> Json:
+    """The body of an error."""
+    return {"type": "error", "error": {"type": refusal.type, "message": refusal.message}}
+
+
+def fault(status: int, kind: str | None, message: str | None) -> Refusal:
+    """A scripted error."""
+    named = kind or TYPES.get(status, "api_error")
+    return Refusal(status, named, message or f"Scripted {named}")
+
+
+def _unreadable(fault: UnreadableRequest) -> Refusal:
+    return refusals.invalid(str(fault))
+
+
+def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
+    return Refusal(404, "not_found_error", f"model: {name}")
+
+
+WIRE = Wire(
+    name="anthropic_messages", family="anthropic", id_prefix="msg", workspace="anthropic-workspace-id",
+    early=refusals.EARLY, late=refusals.LATE, unreadable=_unreadable, unknown_model=_unknown_model, fault=fault, impossible={},
+    error=error, error_event=lambda refusal: _event(error(refusal)), statuses=STATUSES, content=content, whole=whole, stream=stream,
+    is_silent=lambda body: body.get("max_tokens") == 0, diagnose=anthropic_diagnosis,
+    is_remembered=lambda body: body.get("diagnostics") is not None,
+)  # fmt: skip

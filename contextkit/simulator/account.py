@@ -1,0 +1,95 @@
+"""The books of a live conversation: what each request should be billed, and what became of it.
+
+Takes requests and replies, gives predictions and ledger rows. The reference caches are warmed by what was really sent, and rebuilt from
+the ledger when a conversation is opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from contextkit.cache.prefix_cache import PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.recorder import Recorder
+from contextkit.layout.layout import Layout
+from contextkit.models import model_named
+from contextkit.providers.provider import Provider, Reply
+from contextkit.providers.request import Request
+from contextkit.simulator.reference import reference_cache
+
+
+class Account:
+    """One lane's requests, predictions and bills."""
+
+    __slots__ = ("_caches", "_clock", "_lane", "_last", "_recorder", "_session")
+
+    def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
+        self._session, self._lane, self._clock = session, lane, clock
+        self._caches: dict[str, PrefixCache[Prompt]] = {}
+        self._last: Request | None = None
+        for exchange, prompt in ledger.prompts():
+            if prompt is not None:
+                self._warm(exchange, prompt)
+        self._recorder = Recorder(ledger)
+
+    def request(self, provider: Provider, layout: Layout, params: Mapping[str, Json], headers: Mapping[str, str], after: int, epoch: int) -> Request:
+        """The request that sends `layout` now, with what it should be billed."""
+        now, prompt = self._clock(), provider.prompt(layout, params)
+        usage = replace(self._cache(provider.model.name).quote(prompt, now), output=None, estimated=True)
+        self._last = Request(
+            layout, provider.path, params, headers, usage,
+            wire=provider.wire, provider=provider.name, model=provider.model, prompt=prompt, after=after, epoch=epoch, at=now, observe=self.failed,
+        )  # fmt: skip
+        return self._last
+
+    def now(self) -> float:
+        """The time on this conversation's clock."""
+        return self._clock()
+
+    def last(self, build: Callable[[], Request]) -> Request:
+        """The request built last, or a fresh one where none was."""
+        return self._last or build()
+
+    def received(self, request: Request, reply: Reply, first_byte_at: float | None = None) -> Exchange:
+        """A reply came: note what it was billed."""
+        now = self._clock()
+        return self._note(request, reply.id, reply.usage, first_byte_at or now, now, None)
+
+    def failed(self, request: Request, error: BaseException | str, usage: Usage | None = None, first_byte_at: float | None = None) -> Exchange:
+        """It came to nothing: note why, and what is known of the bill. Without a first byte it warmed nothing."""
+        what = error if isinstance(error, str) else _named(error)
+        return self._note(request, f"failed-{len(self._recorder.ledger)}", usage, first_byte_at, self._clock(), what)
+
+    def _note(self, request: Request, id: str, usage: Usage | None, first: float | None, ended: float, error: str | None) -> Exchange:
+        exchange = Exchange(
+            id, self._session, self._lane, request.at, first, ended, request.provider, request.model.name, None, usage, request.predicted, error,
+        )  # fmt: skip
+        self._warm(exchange, request.prompt)
+        return self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)
+
+    def _warm(self, exchange: Exchange, prompt: Prompt) -> None:
+        if exchange.first_byte_at is None:
+            return
+        cache = self._cache(exchange.model)
+        lease = cache.begin(prompt, exchange.at)
+        cache.publish(lease, exchange.first_byte_at)
+        cache.end(lease, 0, exchange.ended_at or exchange.first_byte_at)
+
+    def _cache(self, model: str) -> PrefixCache[Prompt]:
+        if model not in self._caches:
+            self._caches[model] = reference_cache(model_named(model))
+        return self._caches[model]
+
+
+def _named(error: BaseException) -> str:
+    """What went wrong, without the text of it: a provider's message may quote the prompt."""
+    body = getattr(error, "body", None)
+    inner = body.get("error") if isinstance(body, Mapping) else None
+    kind = inner.get("type") if isinstance(inner, Mapping) else None
+    status = getattr(error, "status_code", None)
+    return " ".join(str(part) for part in (status, kind) if part) or type(error).__name__

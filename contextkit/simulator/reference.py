@@ -1,0 +1,22 @@
+"""The cache a model's provider runs, as a local model of it.
+
+Takes a row of the model table, gives a `PrefixCache`; the rules live in `cache/`, the numbers in `models.py`.
+"""
+
+from __future__ import annotations
+
+from contextkit.cache.breakpoint_cache import BreakpointCache
+from contextkit.cache.implicit_cache import ImplicitCache
+from contextkit.cache.prefix_cache import PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.models import Model
+
+_KINDS = {
+    "breakpoints": lambda model: BreakpointCache(model.min_tokens),
+    "implicit": lambda model: ImplicitCache(model.min_tokens, model.granularity_tokens, model.default_ttl_seconds),
+}
+
+
+def reference_cache(model: Model) -> PrefixCache[Prompt]:
+    """An empty cache that follows the rules of `model`'s provider."""
+    return _KINDS[model.cache](model)

@@ -1,0 +1,58 @@
+"""A call the model made, in the hands of the loop that answers it.
+
+Takes the call and what to do with it as functions, so that it knows no log and no provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from contextkit.canonical import Json
+from contextkit.errors import InvalidCall
+from contextkit.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One unanswered tool call."""
+
+    id: str
+    """The provider's id."""
+    name: str
+    """The tool asked for."""
+    arguments: Mapping[str, Json]
+    """What the model wrote, in its order."""
+    was_started: bool
+    """Whether `begin` was called before, perhaps by a process that died: the side effect may have happened."""
+    tool: Tool | None = field(repr=False)
+    """The tool, None where the model named one that does not exist."""
+    _begin: Callable[[str], None] = field(repr=False)
+    _answer: Callable[[str, object], None] = field(repr=False)
+
+    def run(self) -> object:
+        """Validate the arguments and run the tool; its value, or the exception it raised, which `context.result` renders as an error."""
+        try:
+            return self._known().run(self.arguments)
+        except Exception as error:  # every failure of a tool is an answer the model can act on
+            return error
+
+    async def arun(self) -> object:
+        """`run` for async tools; sync ones run in a thread."""
+        try:
+            return await self._known().arun(self.arguments)
+        except Exception as error:  # as in run
+            return error
+
+    def begin(self) -> None:
+        """Note durably that the side effect is about to happen: after a crash `was_started` says so."""
+        self._begin(self.id)
+
+    def deny(self, reason: str) -> None:
+        """Answer with a refusal the model can read."""
+        self._answer(self.id, InvalidCall(f"denied: {reason}"))
+
+    def _known(self) -> Tool:
+        if self.tool is None:
+            raise InvalidCall(f"there is no tool named {self.name!r}")
+        return self.tool

@@ -1,0 +1,178 @@
+"""One tool: what the model reads of it, and what runs when the model calls it.
+
+Takes a typed, documented function, a definition somebody wrote by hand, or an MCP listing; gives a `Tool` whose definition is frozen
+bytes. Knows nothing of conversations: a call's place in the log, its result and its errors are the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import overload
+
+from contextkit.canonical import Json, parse
+from contextkit.errors import InvalidCall, InvalidTool, UsageError
+from contextkit.tools.definition import check_name, neutral, read_definition, sealed
+from contextkit.tools.docstring import read_docstring
+from contextkit.tools.mcp import read_listing
+from contextkit.tools.schema import read_signature
+
+Function = Callable[..., object]
+"""A function or bound method, sync or async."""
+Bind = Callable[[Mapping[str, Json]], Callable[[], object]]
+"""Arguments as the model wrote them → the call, ready to be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool, sealed: its definition cannot move while a conversation relies on it."""
+
+    name: str
+    """What the model calls it."""
+    body: bytes = field(repr=False)
+    """Canonical JSON of the definition."""
+    function: Function | None = field(default=None, repr=False)
+    """What runs; None where somebody else runs it."""
+    is_async: bool = False
+    """Whether it must be awaited."""
+    _bind: Bind | None = field(default=None, repr=False, compare=False)
+    """Validates arguments and makes the call ready."""
+
+    @property
+    def definition(self) -> Json:
+        """`{"name", "description", "parameters"}`, or `{"native": {"wire", "block"}}`; a fresh copy, in the order it was written."""
+        return parse(self.body)
+
+    @property
+    def description(self) -> str:
+        """What the model reads first; empty where the definition is one provider's own words."""
+        return str(self.definition.get("description", ""))
+
+    @property
+    def parameters(self) -> Json:
+        """JSON Schema of the arguments; None where the definition is one provider's own words."""
+        return self.definition.get("parameters")
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the definition is one provider's own words."""
+        return "native" in self.definition
+
+    def run(self, arguments: Mapping[str, Json]) -> object:
+        """What the function returns for the arguments a model wrote.
+
+        Raises `InvalidCall`, in words for the model, when they do not fit; `UsageError` when the tool is async or has nothing to run;
+        and whatever the function raises.
+        """
+        if self.is_async:
+            raise UsageError(f"tool {self.name!r} is async; await tool.arun(arguments)")
+        outcome = self._ready(arguments)()
+        if inspect.isawaitable(outcome):
+            getattr(outcome, "close", lambda: None)()
+            raise UsageError(f"tool {self.name!r} returned an awaitable; await tool.arun(arguments)")
+        return outcome
+
+    async def arun(self, arguments: Mapping[str, Json]) -> object:
+        """The same from async code; a sync function runs in a thread, so that it does not hold up the event loop."""
+        ready = self._ready(arguments)
+        outcome = ready() if self.is_async else await asyncio.to_thread(ready)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def _ready(self, arguments: Mapping[str, Json]) -> Callable[[], object]:
+        if self._bind is None:
+            raise UsageError(f"tool {self.name!r} has nothing to run; give it run=…, or run it yourself and record the result")
+        if not isinstance(arguments, Mapping):
+            raise InvalidCall(f"the arguments of tool {self.name!r} must be a JSON object, not {type(arguments).__name__}")
+        return self._bind(arguments)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """The decorated function itself, for your own code."""
+        if self.function is None:
+            raise UsageError(f"tool {self.name!r} has nothing to run; give it run=…")
+        return self.function(*args, **kwargs)
+
+    @classmethod
+    def raw(cls, definition: Mapping[str, Json], *, run: Function | None = None, wire: str = "") -> Tool:
+        """A tool from a dict in the form of Anthropic, OpenAI chat, OpenAI responses, or our own; `run` takes the arguments as one dict.
+
+        Any other `type` is a provider's own tool, kept verbatim; `wire` says whose, where its type does not. `cache_control` is dropped:
+        the layout places the marks. Raises `InvalidTool`.
+
+        >>> Tool.raw({"name": "ping", "description": "Ping.", "input_schema": {"type": "object"}}, run=lambda arguments: "pong").run({})
+        'pong'
+        """
+        name, neutral_form = read_definition(definition, wire)
+        return cls(name, sealed(name, neutral_form), run, _is_async(run), None if run is None else _whole(run))
+
+    @classmethod
+    def from_mcp(cls, listing: object, *, call: Callable[[str, dict[str, Json]], object], prefix: str = "") -> list[Tool]:
+        """The tools of one page of an MCP `tools/list` answer; `call(name, arguments)` is `session.call_tool`, its result yours to render.
+
+        Names get `prefix`, and `_` for what no provider takes; `call` gets the server's own. Raises `InvalidTool`.
+        """
+        return [
+            cls(one.name, one.body, partial(call, one.remote), _is_async(call), _whole(partial(call, one.remote)))
+            for one in read_listing(listing, prefix)
+        ]
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+
+
+@overload
+def tool(*, name: str | None = None, description: str | None = None) -> Callable[[Function], Tool]: ...
+
+
+def tool(
+    function: Function | None = None, /, *, name: str | None = None, description: str | None = None
+) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of a typed, documented function: `@tool`, or `@tool(name=…, description=…)`.
+
+    The schema comes from the signature, the description from the docstring above its first section, a parameter's description from
+    `Annotated[…, "text"]`, `Field(description=…)` or the docstring. Raises `InvalidTool` naming the parameter at fault.
+
+    >>> @tool
+    ... def search(query: str, limit: int = 10) -> str:
+    ...     '''Search the web.'''
+    ...     return f"{limit} pages about {query}"
+    >>> search.run({"query": "caches", "limit": "3"})
+    '3 pages about caches'
+    >>> search.parameters["properties"]["limit"]
+    {'default': 10, 'type': 'integer'}
+    """
+    if function is None:
+        return lambda function: _of_function(function, name, description)
+    return _of_function(function, name, description)
+
+
+def _of_function(function: Function, name: str | None, description: str | None) -> Tool:
+    if not inspect.isroutine(function):
+        raise InvalidTool(f"a tool is made of a function or a bound method, not {type(function).__name__}; wrap it in a def")
+    own = function.__name__ if name is None else name
+    check_name(own)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidTool(f"tool {own!r}: a generator has no single result; return a value")
+    written = read_docstring(inspect.getdoc(function) or "")
+    parameters = read_signature(function, own, written.parameters)
+    text = written.description if description is None else description
+    if not text.strip():
+        raise InvalidTool(f"tool {own!r}: it has no docstring; write one, it is what the model reads to decide when to call it")
+
+    def bind(arguments: Mapping[str, Json]) -> Callable[[], object]:
+        return partial(function, **parameters.bind(own, arguments))
+
+    return Tool(own, sealed(own, neutral(own, text, parameters.schema)), function, _is_async(function), bind)
+
+
+def _whole(function: Function) -> Bind:
+    """A call that takes the arguments as they came, as one dict."""
+    return lambda arguments: partial(function, dict(arguments))
+
+
+def _is_async(function: Function | None) -> bool:
+    called = getattr(type(function), "__call__", None)  # noqa: B004 - an object whose class is awaited when called
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)

@@ -1,0 +1,478 @@
+"""Breakpoint caches: every worked example of the providers' pages, and a brute-force model written without digests or windows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contextkit.cache.breakpoint_cache import BreakpointCache
+from contextkit.cache.prefix_cache import Lease
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.cache.usage import Usage
+from contextkit.errors import ContextKitError, StorageError
+
+FIVE, HOUR = 300, 3600
+
+
+class Block(NamedTuple):
+    """One block of a conversation."""
+
+    text: str
+    tokens: int = 100
+    level: int = 2
+    run: str = ""
+
+
+def blocks(n: int, start: int = 0) -> list[Block]:
+    return [Block(f"b{i}") for i in range(start, start + n)]
+
+
+def prompt_of(conversation: Sequence[Block], marks: Sequence[Breakpoint], settings: tuple[str, str, str] = ("", "", "")) -> Prompt:
+    digest, total, position = b"", 0, -1
+    digests, ends, positions = [], [], []
+    for index, block in enumerate(conversation):
+        digest = hashlib.sha256(digest + repr((block.level, block.text)).encode()).digest()
+        total += block.tokens
+        position += not (index and block.run and block.run == conversation[index - 1].run)
+        digests.append(digest)
+        ends.append(total)
+        positions.append(position)
+    levels = [block.level for block in conversation]
+    namespaces = tuple(repr(settings[: level + 1]).encode() for level in range(3))
+    return Prompt(namespaces, (levels.count(0), levels.count(0) + levels.count(1)), digests, ends, positions, tuple(marks), len(digests))
+
+
+def marked(n: int, *at: int, ttl: int = FIVE) -> Prompt:
+    """The first `n` blocks of one long conversation, marked at these segments."""
+    return prompt_of(blocks(n), [Breakpoint(i, ttl) for i in at])
+
+
+def call(cache: BreakpointCache, prompt: Prompt, at: float, begun: float | None = None) -> Lease:
+    """One whole call."""
+    lease = cache.begin(prompt, at)
+    cache.publish(lease, at if begun is None else begun)
+    cache.end(lease, 7, at if begun is None else begun)
+    return lease
+
+
+# --- the worked examples ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_entry_ten_is_found_from_fifteen() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(11, 10), 0)
+    hit = cache.lookup(marked(16, 15), 1)
+    assert (hit.reason, hit.segment, hit.read_tokens, hit.expires_at) == ("hit", 10, 1100, 300)
+
+
+def test_an_entry_fifteen_is_out_of_reach_from_thirty_five() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(16, 15), 0)
+    assert cache.lookup(marked(36, 35), 1).reason == "out_of_reach"
+    assert cache.lookup(marked(35, 34), 1).read_tokens == 1600
+    assert cache.lookup(marked(36, 20, 35), 1).read_tokens == 1600, "an earlier breakpoint starts its own window"
+
+
+@pytest.mark.parametrize(("positions", "reason"), [(20, "hit"), (21, "out_of_reach"), (22, "out_of_reach")])
+def test_a_run_of_tool_blocks_is_one_position(positions: int, reason: str) -> None:
+    turns = [Block(f"t{i}", run=("tool_use", "tool_result")[(i * positions // 120) % 2]) for i in range(120)]
+    cache = BreakpointCache(0)
+    call(cache, prompt_of(turns[:1], [Breakpoint(0, FIVE)]), 0)
+    later = prompt_of(turns, [Breakpoint(119, FIVE)])
+    assert later.positions[119] == positions - 1
+    assert cache.lookup(later, 1).reason == reason
+
+
+def test_an_entry_written_inside_a_run_is_found_from_its_end() -> None:
+    results = [Block(f"r{i}", run="tool_result") for i in range(8)]
+    cache = BreakpointCache(0)
+    call(cache, prompt_of(results[:3], [Breakpoint(2, FIVE)]), 0)
+    assert cache.lookup(prompt_of(results, [Breakpoint(7, FIVE, lookback=1)]), 1).segment == 2
+
+
+def test_mixed_lifetimes_are_billed_by_three_places() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(3, 2, ttl=HOUR), 0)
+    mixed = prompt_of(blocks(10), [Breakpoint(2, HOUR), Breakpoint(5, HOUR), Breakpoint(8, FIVE)])
+    assert cache.begin(mixed, 1).usage == Usage(fresh=100, read=300, write_5m=300, write_1h=300, output=0)
+
+
+def test_a_hit_behind_the_last_long_mark_bills_no_long_write() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(7, 6), 0)
+    mixed = prompt_of(blocks(10), [Breakpoint(5, HOUR), Breakpoint(8, FIVE)])
+    assert cache.begin(mixed, 1).usage == Usage(fresh=100, read=700, write_5m=200, write_1h=0, output=0)
+
+
+def test_a_hit_at_the_last_mark_writes_nothing() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(5, 4), 0)
+    assert cache.begin(marked(9, 4), 1).usage == Usage(fresh=400, read=500, write_5m=0, write_1h=0, output=0)
+
+
+def test_the_lifetime_counts_from_the_start_of_the_request() -> None:
+    cache = BreakpointCache(0)
+    prompt = marked(5, 4)
+    lease = cache.begin(prompt, 0)
+    cache.publish(lease, 200)
+    cache.end(lease, 4000, 290)
+    assert cache.lookup(prompt, 299.9).reason == "hit"
+    miss = cache.lookup(prompt, 300)
+    assert (miss.reason, miss.expires_at) == ("ttl_expired", 300)
+
+
+def test_a_read_refreshes_for_free() -> None:
+    cache = BreakpointCache(0)
+    prompt = marked(5, 4)
+    call(cache, prompt, 0)
+    lease = cache.begin(prompt, 250)
+    assert (lease.usage, lease.hit.expires_at) == (Usage(0, 500, 0, 0, 0), 550)
+    assert cache.lookup(prompt, 549).reason == "hit"
+    assert cache.lookup(prompt, 550).reason == "ttl_expired"
+
+
+def test_marks_below_the_hit_are_refreshed_with_it() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(30, 2, 25), 0)
+    call(cache, marked(31, 2, 30), 250)
+    assert cache.lookup(marked(4, 2), 400).read_tokens == 300
+
+
+def test_a_lookup_refreshes_nothing() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(5, 4), 0)
+    before = cache.snapshot()
+    cache.lookup(marked(5, 4), 299)
+    cache.lookup(marked(50, 49), 299)
+    assert cache.snapshot() == before
+
+
+def test_a_long_mark_over_a_live_short_entry_lengthens_it_and_is_never_shortened() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(5, 4), 0)
+    call(cache, marked(5, 4, ttl=HOUR), 10)
+    assert cache.lookup(marked(5, 4), 3609).reason == "hit"
+    call(cache, marked(5, 4), 20)
+    assert cache.lookup(marked(5, 4), 3619).reason == "hit"
+
+
+def test_parallel_first_calls_all_miss_and_all_pay() -> None:
+    cache = BreakpointCache(0)
+    prompt = marked(5, 4)
+    leases = [cache.begin(prompt, at) for at in (0, 1, 2)]
+    assert [lease.hit.reason for lease in leases] == ["first_write", "not_yet_visible", "not_yet_visible"]
+    assert {lease.usage for lease in leases} == {Usage(0, 0, 500, 0, 0)}
+    cache.publish(leases[0], 3)
+    assert cache.begin(prompt, 4).usage == Usage(0, 500, 0, 0, 0)
+
+
+def test_a_request_that_dies_before_its_response_leaves_nothing() -> None:
+    cache = BreakpointCache(0)
+    prompt = marked(5, 4)
+    cache.begin(prompt, 0)
+    assert cache.lookup(prompt, 299).reason == "not_yet_visible"
+    assert cache.lookup(prompt, 300).reason == "first_write"
+    assert cache.begin(prompt, 301).usage.read == 0
+
+
+@pytest.mark.parametrize(("visible_at", "seen"), [("begin", [1, 1, 1]), ("publish", [0, 1, 1]), ("end", [0, 0, 1])])
+def test_when_a_write_becomes_readable_is_a_parameter(visible_at: str, seen: list[int]) -> None:
+    cache = BreakpointCache(0, visible_at=visible_at)
+    prompt = marked(5, 4)
+    found = []
+    lease = cache.begin(prompt, 0)
+    found.append(cache.lookup(prompt, 1).read_tokens > 0)
+    cache.publish(lease, 2)
+    found.append(cache.lookup(prompt, 3).read_tokens > 0)
+    assert cache.end(lease, 12, 4) == Usage(0, 0, 500, 0, 12)
+    found.append(cache.lookup(prompt, 5).read_tokens > 0)
+    assert found == seen
+
+
+def test_below_the_minimum_both_counters_are_zero() -> None:
+    cache = BreakpointCache(1024)
+    prompt = marked(11, 9)
+    for at in (0, 1):
+        lease = call(cache, prompt, at)
+        assert (lease.hit.reason, lease.usage) == ("below_minimum", Usage(1100, 0, 0, 0, 0))
+    both = call(cache, marked(11, 9, 10), 2)
+    assert both.usage == Usage(0, 0, 1100, 0, 0), "the mark that reaches the minimum writes, the other does not"
+    assert cache.lookup(marked(11, 9), 3).reason == "below_minimum"
+
+
+def test_no_breakpoint_no_cache() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(5, 4), 0)
+    lease = cache.begin(marked(5), 1)
+    assert (lease.hit.reason, lease.usage) == ("no_breakpoint", Usage(500, 0, 0, 0, 0))
+    assert cache.begin(prompt_of([], []), 1).usage == Usage(0, 0, 0, 0, 0)
+
+
+HEAD = [Block("tools", 1500, 0), Block("system", 1500, 1), Block("hello")]
+EACH = [Breakpoint(0, FIVE), Breakpoint(1, FIVE), Breakpoint(2, FIVE)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "read"),
+    [(("m", "", "auto"), 3100), (("m", "", "none"), 3000), (("m", "fast", "auto"), 1500), (("other", "", "auto"), 0)],
+)
+def test_a_changed_setting_loses_its_level_and_those_behind(settings: tuple[str, str, str], read: int) -> None:
+    cache = BreakpointCache(1024)
+    call(cache, prompt_of(HEAD, EACH, ("m", "", "auto")), 0)
+    assert cache.lookup(prompt_of(HEAD, EACH, settings), 1).read_tokens == read
+
+
+def test_a_changed_tool_loses_everything() -> None:
+    cache = BreakpointCache(1024)
+    call(cache, prompt_of(HEAD, EACH), 0)
+    assert cache.lookup(prompt_of([Block("tools, sorted", 1500, 0), *HEAD[1:]], EACH), 1).reason == "first_write"
+
+
+def test_a_prewarm_costs_the_write_and_the_next_call_reads_it() -> None:
+    cache = BreakpointCache(1024)
+    prompt = prompt_of(HEAD, EACH[:2])
+    lease = cache.begin(prompt, 0)
+    cache.publish(lease, 1)
+    assert cache.end(lease, 0, 1) == Usage(100, 0, 3000, 0, 0)
+    assert cache.begin(prompt, 2).usage == Usage(100, 3000, 0, 0, 0)
+
+
+def test_explicit_boundaries_match_exactly_and_implicit_ones_look_back_twenty_endings() -> None:
+    cache = BreakpointCache(0)
+    call(cache, prompt_of(blocks(6), [Breakpoint(5, 1800, lookback=1)]), 0)
+    assert cache.lookup(prompt_of(blocks(7), [Breakpoint(6, 1800, lookback=1)]), 1).reason == "out_of_reach"
+    assert cache.lookup(prompt_of(blocks(26), [Breakpoint(25, 1800, lookback=21)]), 1).read_tokens == 600
+    assert cache.lookup(prompt_of(blocks(27), [Breakpoint(26, 1800, lookback=21)]), 1).reason == "out_of_reach"
+
+
+def test_a_breakpoint_that_is_not_written_only_reads() -> None:
+    cache = BreakpointCache(0)
+    reader = prompt_of(blocks(8), [Breakpoint(5, 1800, 1, is_written=False), Breakpoint(7, 43200, 1)])
+    assert call(cache, reader, 0).usage == Usage(0, 0, 0, 800, 0)
+    assert cache.lookup(prompt_of(blocks(6), [Breakpoint(5, 1800, 1)]), 1).reason == "first_write"
+    call(cache, prompt_of(blocks(6), [Breakpoint(5, 1800, 1)]), 2)
+    other = prompt_of([*blocks(6), *blocks(2, start=90)], reader.breakpoints)
+    assert call(cache, other, 3).usage == Usage(0, 600, 0, 200, 0)
+
+
+def test_lifetimes_may_be_told_to_keep_apart() -> None:
+    apart = BreakpointCache(0, is_ttl_interchangeable=False)
+    call(apart, marked(5, 4, ttl=HOUR), 0)
+    assert apart.begin(marked(5, 4), 1).usage == Usage(0, 0, 500, 0, 0)
+    assert apart.lookup(marked(6, 5, ttl=HOUR), 2).read_tokens == 500
+
+
+def test_a_lifetime_nobody_sells_is_refused_before_anything_changes() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(5, 4), 0)
+    before = cache.snapshot()
+    with pytest.raises(ContextKitError, match="301 s"):
+        cache.begin(marked(5, 4, ttl=301), 1)
+    assert cache.snapshot() == before
+
+
+# --- cost, memory, snapshots ------------------------------------------------------------------------------------------------------
+
+
+class Counting(Sequence):
+    """A list that counts how often it is read."""
+
+    def __init__(self, items: Sequence) -> None:
+        self.items, self.reads = items, 0
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index):
+        self.reads += 1
+        return self.items[index]
+
+
+def probes(n: int, marks: Sequence[int], seed: int | None) -> int:
+    """Reads of the prompt's arrays in one call of a conversation of `n` segments."""
+    cache = BreakpointCache(0)
+    if seed is not None:
+        call(cache, marked(n, seed), 0)
+    plain = marked(n, *marks)
+    arrays = [Counting(plain.digests), Counting(plain.ends_tokens), Counting(plain.positions)]
+    call(cache, Prompt(plain.namespaces, plain.level_ends, *arrays, plain.breakpoints, n), 1)
+    return sum(array.reads for array in arrays)
+
+
+@pytest.mark.parametrize("back", [None, 3, 200, 1500])
+def test_a_call_costs_the_window_not_the_conversation(back: int | None) -> None:
+    short, long = (probes(n, (n - 30, n - 1), None if back is None else n - 1 - back) for n in (2_000, 20_000))
+    assert short == long
+
+
+def test_memory_stays_bounded_over_weeks() -> None:
+    cache = BreakpointCache(0)
+    for step in range(4_000):
+        prompt = prompt_of([Block(f"only {step}"), Block("b")], [Breakpoint(0, FIVE), Breakpoint(1, FIVE)])
+        lease = cache.begin(prompt, step * 864.0)
+        if step % 2:
+            cache.publish(lease, step * 864.0)
+    assert cache.stats()["entries"] <= 200, "100 calls a day, half of them published, two entries each"
+    assert len(json.loads(cache.snapshot())["in_flight"]) <= 8
+
+
+def test_a_snapshot_restores_exactly() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(5, 2, 4), 0.125)
+    pending = cache.begin(marked(9, 8, ttl=HOUR), 1.5)
+    state = cache.snapshot()
+    other = BreakpointCache(0)
+    other.restore(state)
+    assert other.snapshot() == state
+    assert other.stats() == cache.stats()
+    for each in (cache, other):
+        assert each.lookup(marked(9, 8), 2).read_tokens == 500
+        each.publish(pending, 2)
+        assert each.lookup(marked(9, 8), 3).read_tokens == 900
+    assert other.snapshot() == cache.snapshot()
+
+
+@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'{"kind":"implicit_cache","version":1}', b'{"kind":"breakpoint_cache","version":1,"entries":[[1]]}'])
+def test_what_is_not_a_snapshot_is_refused_and_nothing_is_lost(state: bytes) -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(5, 4), 0)
+    with pytest.raises(StorageError, match="BreakpointCache"):
+        cache.restore(state)
+    assert cache.lookup(marked(5, 4), 1).reason == "hit"
+
+
+def test_reset_forgets_everything() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(5, 4), 0)
+    cache.reset()
+    assert cache.snapshot() == BreakpointCache(0).snapshot()
+    assert cache.lookup(marked(5, 4), 1).reason == "first_write"
+    assert set(cache.stats().values()) == {0}
+
+
+def test_stats_add_up_to_the_bills() -> None:
+    cache = BreakpointCache(0)
+    for at in (0, 1):
+        call(cache, prompt_of(blocks(6), [Breakpoint(2, HOUR), Breakpoint(4, FIVE)]), at)
+    assert cache.stats() == {
+        "requests": 2, "hits": 1, "miss_first_write": 1, "read_tokens": 500, "fresh_tokens": 200, "write_5m_tokens": 200,
+        "write_1h_tokens": 300, "output_tokens": 14, "entries_written": 4, "entries": 2,
+    }  # fmt: skip
+
+
+# --- a second opinion: whole prefixes in a plain list -----------------------------------------------------------------------------
+
+
+@dataclass
+class Naive:
+    """Entries as whole prefixes of blocks, found by comparing lists; slow and obvious."""
+
+    min_tokens: int
+    is_ttl_interchangeable: bool
+    entries: list[dict] = field(default_factory=list)
+
+    @staticmethod
+    def prefix(conversation: list[Block], settings: tuple[str, str, str], segment: int) -> tuple:
+        return settings[: conversation[segment].level + 1], [(block.level, block.text) for block in conversation[: segment + 1]]
+
+    def same(self, entry: dict, mark: Breakpoint, prefix: tuple) -> bool:
+        return entry["prefix"] == prefix and (self.is_ttl_interchangeable or entry["ttl"] == mark.ttl_seconds)
+
+    def begin(self, conversation: list[Block], settings: tuple[str, str, str], marks: list[Breakpoint], now: float) -> dict:
+        sizes = [sum(block.tokens for block in conversation[: i + 1]) for i in range(len(conversation))]
+        hits = []
+        for mark in marks:
+            visited, at, last_run = 1, mark.segment, None
+            while at >= 0:
+                run = conversation[at].run
+                visited += last_run is not None and not (run and run == last_run)
+                if visited > mark.lookback:
+                    break
+                prefix = self.prefix(conversation, settings, at)
+                hits += [(at, entry) for entry in self.entries if sizes[at] >= self.min_tokens and entry["expires"] > now and self.same(entry, mark, prefix)]
+                last_run, at = run, at - 1
+        best, read_entry = max(hits, key=lambda hit: hit[0], default=(-1, None))
+        for entry in self.entries:
+            standing = any(m.segment <= best and self.same(entry, m, self.prefix(conversation, settings, m.segment)) for m in marks)
+            if entry["expires"] > now and (standing or entry is read_entry):
+                entry["expires"] = max(entry["expires"], now + entry["ttl"])
+        written = [mark for mark in marks if mark.is_written and sizes[mark.segment] >= self.min_tokens]
+        read = sizes[best] if best >= 0 else 0
+        kinds = ["fresh"] * sizes[-1]  # one letter per token: the bill by counting
+        for mark in sorted(written, key=lambda mark: mark.ttl_seconds):
+            kinds[: sizes[mark.segment]] = [str(mark.ttl_seconds)] * sizes[mark.segment]
+        kinds[:read] = ["read"] * read
+        usage = Usage(kinds.count("fresh"), kinds.count("read"), kinds.count("300"), kinds.count("3600"), 0)
+        return {"usage": usage, "at": now, "writes": [(m, self.prefix(conversation, settings, m.segment)) for m in written]}
+
+    def publish(self, call: dict, now: float) -> None:
+        for mark, prefix in call["writes"]:
+            old = next((entry for entry in self.entries if self.same(entry, mark, prefix)), None)
+            if old and old["expires"] > now:
+                old["ttl"] = max(old["ttl"], mark.ttl_seconds)
+                old["expires"] = max(old["expires"], call["at"] + old["ttl"])
+            else:
+                self.entries = [entry for entry in self.entries if entry is not old]
+                self.entries.append({"prefix": prefix, "ttl": mark.ttl_seconds, "expires": call["at"] + mark.ttl_seconds})
+
+
+PATHS = st.lists(st.sampled_from("aabc"), max_size=12)
+CALLS = st.tuples(
+    PATHS,
+    st.sampled_from([("m", "", "auto"), ("m", "", "auto"), ("m", "", "none"), ("m", "x", "auto"), ("n", "", "auto")]),
+    st.lists(st.tuples(st.integers(0, 14), st.sampled_from([FIVE, HOUR]), st.sampled_from([1, 2, 4, 20]), st.booleans()), max_size=4),
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("begin"), CALLS),
+        st.tuples(st.just("publish"), st.integers(0, 3)),
+        st.tuples(st.just("wait"), st.sampled_from([0, 1, 149, 150, 299.5, 300, 3300])),
+    ),
+    max_size=30,
+)
+
+
+def conversation_of(path: list[str]) -> list[Block]:
+    """A head of two and a path whose letters decide size and run: equal paths are equal conversations."""
+    sizes, runs = {"a": 3, "b": 2, "c": 0}, {"a": "", "b": "tool_result", "c": "tool_result"}
+    return [Block("tools", 2, 0), Block("system", 3, 1), *(Block(letter, sizes[letter], run=runs[letter]) for letter in path)]
+
+
+@settings(max_examples=250, deadline=None)
+@given(STEPS, st.booleans(), st.sampled_from([0, 6, 12]), st.booleans())
+def test_it_agrees_with_comparing_whole_prefixes(steps: list, is_ttl_interchangeable: bool, min_tokens: int, is_interrupted: bool) -> None:
+    cache = BreakpointCache(min_tokens, is_ttl_interchangeable=is_ttl_interchangeable)
+    naive = Naive(min_tokens, is_ttl_interchangeable)
+    open_calls: list[tuple[Lease, dict]] = []
+    now = 0.0
+    for what, value in steps:
+        if what == "wait":
+            now += value
+        elif what == "publish" and value < len(open_calls):
+            lease, call = open_calls.pop(value)
+            cache.publish(lease, now)
+            naive.publish(call, now)
+        elif what == "begin":
+            path, namespace, raw = value
+            conversation = conversation_of(path)
+            marks = [Breakpoint(min(at, len(conversation) - 1), *rest) for at, *rest in sorted({mark[0]: mark for mark in raw}.values())]
+            marks = list({mark.segment: mark for mark in marks}.values())
+            prompt = prompt_of(conversation, marks, namespace)
+            seen = cache.lookup(prompt, now)
+            lease, call = cache.begin(prompt, now), naive.begin(conversation, namespace, marks, now)
+            assert lease.usage == call["usage"]
+            assert lease.usage.prompt == prompt.n_tokens
+            assert (seen.read_tokens, seen.segment, seen.reason) == (lease.hit.read_tokens, lease.hit.segment, lease.hit.reason)
+            assert (seen.reason == "hit") is (seen.segment is not None)
+            open_calls.append((lease, call))
+        if is_interrupted:
+            state = cache.snapshot()
+            cache = BreakpointCache(min_tokens, is_ttl_interchangeable=is_ttl_interchangeable)
+            cache.restore(state)

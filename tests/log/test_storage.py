@@ -1,0 +1,262 @@
+"""A log on disk: what a crash, a flipped byte, a second writer or a full disk may and may not do to it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from contextkit.canonical import canonical
+from contextkit.errors import LogCorrupt, LogLocked, StorageError
+from contextkit.log.log import Log
+from contextkit.log.storage import JSONLStorage
+
+TRAP = {"sequence": 3, "body": ',"body":'}
+BODIES = [{"content": [{"type": "text", "text": "né ☂"}]}, {"n": 10**30, "f": 1e-7}, {"k": TRAP}, {}, {"a": [1, None]}]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A closed log of five entries."""
+    with Log.open(tmp_path / "log.jsonl", clock=lambda: 1790000000.25) as log:
+        for body in BODIES:
+            log.append("user", body)
+    return tmp_path / "log.jsonl"
+
+
+def python(code: str, *arguments: object, seed: str = "0") -> str:
+    """What a second process prints."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_reopened_log_has_the_same_entries(path: Path) -> None:
+    with Log.open(path) as log:
+        assert [entry.body for entry in log] == [canonical(body) for body in BODIES]
+        assert [entry.sequence for entry in log] == [0, 1, 2, 3, 4]
+        assert {entry.at for entry in log} == {1790000000.25}
+        assert log.append("notice", {"text": "more"}).sequence == 5
+    assert [entry.kind for entry in JSONLStorage.read(path)] == ["user"] * 5 + ["notice"]
+
+
+def test_a_line_is_json_with_the_frozen_body_last(path: Path) -> None:
+    for line, body in zip(path.read_bytes().splitlines(), BODIES, strict=True):
+        assert list(json.loads(line)) == ["sequence", "kind", "at", "prev", "digest", "body"]
+        assert line.endswith(b',"body":' + canonical(body) + b"}")
+
+
+@pytest.mark.filterwarnings("ignore:.*unfinished line")
+def test_a_file_cut_anywhere_in_its_last_two_lines_loses_only_what_was_not_complete(path: Path) -> None:
+    whole = path.read_bytes()
+    ends = [index + 1 for index, byte in enumerate(whole) if byte == 0x0A]
+    for size in range(ends[-3], len(whole)):
+        path.write_bytes(whole[:size])
+        n_whole = sum(end <= size for end in ends)
+        assert sum(1 for _ in JSONLStorage.read(path)) == n_whole, size
+        assert path.read_bytes() == whole[:size], "reading repairs nothing"
+        aside = Path(f"{path}.torn")
+        aside.unlink(missing_ok=True)
+        storage = JSONLStorage(path)
+        assert [entry.sequence for entry in storage.load()] == list(range(n_whole)), size
+        rest = whole[ends[n_whole - 1] : size]
+        assert (storage.torn or b"") == rest == (aside.read_bytes() if aside.exists() else b"")
+        storage.close()
+        assert path.read_bytes() == whole[: ends[n_whole - 1]]
+
+
+def test_a_torn_line_is_reported_and_the_log_goes_on(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.warns(UserWarning, match=r"log\.jsonl ended in an unfinished line: \d+ bytes set aside in .*log\.jsonl\.torn"):
+        log = Log.open(path)
+    assert log.append("user", {"again": True}).sequence == 4
+    log.close()
+    assert len(list(JSONLStorage.read(path))) == 5
+
+
+def test_a_last_line_of_lost_blocks_is_torn_although_it_ends(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"sequence":5,"kind"' + bytes(64) + b'}\n')
+    with pytest.warns(UserWarning, match="set aside"), Log.open(path) as log:
+        assert len(log) == 5
+    assert path.read_bytes() == whole
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_flipped_byte_before_the_last_line_is_named_by_file_and_line(path: Path, data: st.DataObject) -> None:
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    place = data.draw(st.integers(0, len(whole) - len(lines[-1]) - 1))
+    flipped = bytes([whole[place] ^ data.draw(st.integers(1, 255))])
+    broken = path.with_name("broken.jsonl")
+    broken.write_bytes(whole[:place] + flipped + whole[place + 1 :])
+    number = whole[:place].count(b"\n") + 1
+    for open_it in (lambda: list(JSONLStorage.read(broken)), lambda: Log.open(broken)):
+        with pytest.raises(LogCorrupt) as caught:
+            open_it()
+        assert f"broken.jsonl, line {number}: " in str(caught.value)
+        assert "restore it" in str(caught.value)
+
+
+def test_every_bit_of_the_first_two_lines_is_covered(path: Path) -> None:
+    whole = path.read_bytes()
+    end = whole.index(b"\n", whole.index(b"\n") + 1) + 1
+    for place in range(end):
+        for bit in range(8):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
+            with pytest.raises(LogCorrupt, match=f"line {whole[:place].count(bytes([10])) + 1}: "):
+                list(JSONLStorage.read(path))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda lines: lines[:2] + lines[3:],
+        lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
+        lambda lines: lines[:3] + lines[2:],
+        lambda lines: lines[1:],
+    ],
+    ids=["removed", "swapped", "doubled", "beheaded"],
+)
+def test_lines_cannot_be_removed_swapped_or_doubled(path: Path, edit: Callable[[list[bytes]], list[bytes]]) -> None:
+    path.write_bytes(b"".join(edit(path.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(LogCorrupt):
+        Log.open(path)
+    with pytest.raises(LogCorrupt):
+        Log.open(path)  # and a refused open holds no lock
+
+
+def test_an_empty_file_is_an_empty_log(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").touch()
+    with Log.open(tmp_path / "log.jsonl") as log:
+        assert len(log) == 0 and log.digest == bytes(16)
+        log.append("user", {})
+
+
+@pytest.mark.filterwarnings("ignore:.*unfinished line")
+def test_a_first_line_cut_short_is_an_empty_log(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:20])
+    with Log.open(path) as log:
+        assert len(log) == 0
+
+
+def test_a_second_writer_in_this_process_is_refused(path: Path) -> None:
+    with Log.open(path):
+        with pytest.raises(LogLocked, match=rf"log\.jsonl is being written by this process \({os.getpid()}\)"):
+            Log.open(path)
+        assert len(list(JSONLStorage.read(path))) == 5
+    Log.open(path).close()
+
+
+def test_a_log_that_is_dropped_lets_go_of_its_file(path: Path) -> None:
+    assert len(Log.open(path)) == 5
+    gc.collect()
+    Log.open(path).close()
+
+
+OPEN = """
+import sys
+from contextkit.errors import LogLocked
+from contextkit.log.log import Log
+try:
+    print(len(Log.open(sys.argv[1])))
+except LogLocked as error:
+    print(error)
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_closes(path: Path) -> None:
+    with Log.open(path):
+        assert f"log.jsonl is being written by process {os.getpid()}: close it there" in python(OPEN, path)
+    assert python(OPEN, path) == "5\n"
+
+
+def test_another_name_of_the_file_is_the_same_lock(path: Path) -> None:
+    try:
+        path.with_name("link.jsonl").symlink_to(path)
+    except OSError:
+        pytest.skip("links are not allowed here")
+    with Log.open(path), pytest.raises(LogLocked):
+        Log.open(path.with_name("link.jsonl"))
+
+
+HOLD = """
+import sys, time
+from contextkit.log.log import Log
+log = Log.open(sys.argv[1])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_lock_dies_with_the_process(path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout and holder.stdout.readline() == "held\n"
+        with pytest.raises(LogLocked, match=f"process {holder.pid}"):
+            Log.open(path)
+        holder.kill()
+        holder.wait()
+        Log.open(path).close()
+
+
+FULL = """
+import resource, sys, os
+from contextkit.log.log import Log
+log = Log.open(sys.argv[1])
+size = os.path.getsize(sys.argv[1])
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, hard))
+for _ in range(2):
+    try:
+        log.append("user", {"text": "x" * 1000})
+    except OSError as error:
+        print(type(error).__name__, len(log), os.path.getsize(sys.argv[1]) == size)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+print(log.append("user", {"text": "room again"}).sequence)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file size limit is how the test makes a real write fail half-way")
+def test_a_disk_that_is_full_half_way_leaves_neither_entry_nor_bytes(path: Path) -> None:
+    assert python(FULL, path) == "OSError 5 True\nOSError 5 True\n5\n"
+    with Log.open(path) as log:
+        assert log[5].body == b'{"text":"room again"}'
+
+
+def test_a_closed_log_can_be_read_but_not_written(path: Path) -> None:
+    log = Log.open(path)
+    log.close()
+    log.close()
+    with pytest.raises(StorageError, match="open the log again"):
+        log.append("user", {})
+    assert len(log) == 5
+
+
+WRITE = """
+import sys
+from contextkit.log.log import Log
+with Log.open(sys.argv[1], clock=lambda: 1.5) as log:
+    log.append("opened", {"tags": sorted({"b", "a"}), "z": 1, "a": {"y": 1.0, "x": 10**20}})
+    log.append("user", {name: hash for name, hash in zip("qwertz", range(6))})
+"""
+READ = """
+import sys
+from contextkit.log.log import Log
+with Log.open(sys.argv[1]) as log:
+    print(b"|".join(entry.body for entry in log).hex(), log.digest.hex())
+"""
+
+
+def test_bytes_are_the_same_in_every_process(tmp_path: Path) -> None:
+    for seed in "1", "2":
+        python(WRITE, tmp_path / seed, seed=seed)
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+    assert python(READ, tmp_path / "1", seed="3") == python(READ, tmp_path / "2", seed="4")

@@ -1,0 +1,266 @@
+"""The house as `docs/architecture.md` draws it: who may import whom, how large a file may grow, what never stands in the code.
+
+Read from the syntax tree of every file, so an import for types only, or inside a function, counts like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "contextkit"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+FLOORS = {
+    1: {"errors"},
+    2: {"cache", "models", "prices", "canonical"},
+    3: {"log", "tools", "economics", "transformer"},
+    4: {"layout", "memory"},
+    5: {"providers"},
+    6: {"ledger"},
+    7: {"simulator"},
+    8: {"context", "server", "lint", "report", "importers"},
+    9: {"cli", "pytest_plugin"},
+}
+FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
+ROOF = {"__init__", "__main__"}
+"""The package's own door: imports anything, and no room imports it."""
+
+NUMPY_IN = {"transformer", "simulator/reuse_distance.py"}
+TOP_LEVEL = {"contextkit", "examples", "tests", "docs", "pyproject.toml", "README.md"}
+VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "core", "misc", "manager", "managers"}
+UNBOUNDED_FOLDERS = {"rules", "importers"}
+"""One file for each hazard or format: as many as there are."""
+UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+MACHINE_PATH = re.compile(r"(?<![\w.~*/-])(?:/(?:home|Users|root|work|mnt|tmp|private|opt)/[\w.-]|[A-Za-z]:\\\\?(?:Users|Temp))")
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 40
+MAX_FILES_IN_A_FOLDER = 9
+
+
+def place(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def dotted(path: Path) -> str:
+    """`contextkit/log/entry.py` -> `contextkit.log.entry`; a folder's `__init__.py` -> the folder."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {dotted(path): path for path in FILES}
+
+
+def room(module: str) -> str:
+    """The first name below the package; the package itself and `__main__` are the roof."""
+    return [*module.split("."), "__init__"][1]
+
+
+# Reading imports ----------------------------------------------------------------------------------------------------------
+
+
+def _targets_of_import(node: ast.Import, path: Path) -> Iterator[str]:
+    return (alias.name for alias in node.names)
+
+
+def _targets_of_import_from(node: ast.ImportFrom, path: Path) -> Iterator[str]:
+    package = (*path.relative_to(ROOT).parent.parts, "")[: len(path.relative_to(ROOT).parts) - node.level] if node.level else ()
+    source = ".".join(filter(None, (*package, node.module or "")))
+    candidates = (f"{source}.{alias.name}" for alias in node.names)
+    return (candidate if candidate in MODULES else source for candidate in candidates)
+
+
+def _targets_of_call(node: ast.Call, path: Path) -> Iterator[str]:
+    """`import_module("contextkit.log")` imports as well."""
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    texts = (argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant))
+    return (str(text) for text in texts if name in {"import_module", "__import__"})
+
+
+_READERS: dict[type[ast.AST], Callable[..., Iterator[str]]] = {
+    ast.Import: _targets_of_import,
+    ast.ImportFrom: _targets_of_import_from,
+    ast.Call: _targets_of_call,
+}
+
+
+@cache
+def imports(path: Path) -> tuple[tuple[str, int], ...]:
+    """Each imported module and the line that imports it."""
+    nodes = (node for node in ast.walk(tree(path)) if type(node) in _READERS)
+    return tuple((target, node.lineno) for node in nodes for target in _READERS[type(node)](node, path))
+
+
+def our_imports() -> Iterator[tuple[Path, int, str, str]]:
+    """File, line, the importing module, the imported module of the package."""
+    for path in FILES:
+        for target, line in imports(path):
+            if target.split(".")[0] == "contextkit":
+                yield path, line, dotted(path), target
+
+
+# The floors ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_file_stands_on_a_floor() -> None:
+    assert sorted({room(module) for module in MODULES} - FLOOR_OF.keys() - ROOF) == []
+
+
+def test_a_room_imports_only_rooms_on_lower_floors() -> None:
+    found = [
+        f"{place(path)}:{line}: {room(importer)} (floor {FLOOR_OF.get(room(importer))}) imports {target}"
+        for path, line, importer, target in our_imports()
+        if room(importer) not in ROOF | {room(target)} and FLOOR_OF.get(room(importer), 0) <= FLOOR_OF.get(room(target), 10)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_import_from_the_package_names_a_module_of_it() -> None:
+    found = [f"{place(path)}:{line}: {target}" for path, line, _, target in our_imports() if target not in MODULES]
+    assert not found, "\n".join(found)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    edges: dict[str, set[str]] = {module: set() for module in MODULES}
+    for _, _, importer, target in our_imports():
+        edges[importer].add(target)
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' <- '.join(error.args[1])}")
+
+
+def test_numpy_stays_in_the_reference_model() -> None:
+    found = [
+        f"{place(path)}:{line}"
+        for path in FILES
+        for target, line in imports(path)
+        if target.split(".")[0] == "numpy" and not any(path.is_relative_to(PACKAGE / allowed) for allowed in NUMPY_IN)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_reader_of_imports_sees_every_way_to_import() -> None:
+    source = """
+import contextkit.log.entry
+from contextkit import errors, Context
+from contextkit.log.entry import Entry
+from . import usage
+from .prompt import Prompt
+from ..errors import LogCorrupt
+if TYPE_CHECKING:
+    import contextkit.models as models
+def late():
+    from contextkit.canonical import parse
+    importlib.import_module("contextkit.prices")
+"""
+    path = PACKAGE / "cache" / "imagined.py"
+    nodes = [node for node in ast.walk(ast.parse(source)) if type(node) in _READERS]
+    seen = {target for node in nodes for target in _READERS[type(node)](node, path)}
+    assert seen == {
+        "contextkit",
+        *(f"contextkit.{name}" for name in ["log.entry", "errors", "cache.usage", "cache.prompt", "models", "canonical", "prices"]),
+    }
+
+
+# Sizes and names ----------------------------------------------------------------------------------------------------------
+
+
+def test_files_stay_small_enough_to_read() -> None:
+    lengths = {place(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {name: length for name, length in lengths.items() if length > MAX_FILE_LINES} == {}
+
+
+def test_functions_stay_small_enough_to_read() -> None:
+    found = [
+        f"{place(path)}:{node.lineno}: {node.name} has {lines} lines"
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_folders_hold_what_one_can_keep_in_mind() -> None:
+    folders = {path.parent for path in FILES if not UNBOUNDED_FOLDERS & set(path.relative_to(PACKAGE).parts)}
+    counts = {place(folder): len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) for folder in folders}
+    assert {name: count for name, count in sorted(counts.items()) if count > MAX_FILES_IN_A_FOLDER} == {}
+
+
+def test_every_module_is_named_for_what_it_is() -> None:
+    names = {place(path): path.relative_to(PACKAGE).with_suffix("").parts for path in FILES}
+    vague = {name for name, parts in names.items() if VAGUE_NAMES & set(chain.from_iterable(part.split("_") for part in parts))}
+    assert vague == set()
+
+
+def test_every_module_says_what_it_is() -> None:
+    empty = [place(path) for path in FILES if tree(path).body and not ast.get_docstring(tree(path))]
+    assert empty == []
+
+
+# What never stands in the code --------------------------------------------------------------------------------------------
+
+
+def _is_unsafe(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec"}
+
+
+def _is_stub(node: ast.AST) -> bool:
+    raised = node.exc if isinstance(node, ast.Raise) else None
+    raised = raised.func if isinstance(raised, ast.Call) else raised
+    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+
+
+@pytest.mark.parametrize("is_fault", [_is_unsafe, _is_stub], ids=["eval or exec", "raise NotImplementedError"])
+def test_no_file_holds(is_fault: Callable[[ast.AST], bool]) -> None:
+    found = [f"{place(path)}:{getattr(node, 'lineno', 0)}" for path in FILES for node in ast.walk(tree(path)) if is_fault(node)]
+    assert not found, "\n".join(found)
+
+
+def test_nothing_is_unpickled() -> None:
+    found = [f"{place(path)}:{line}" for path in FILES for target, line in imports(path) if target.split(".")[0] in UNSAFE_MODULES]
+    assert not found, "\n".join(found)
+
+
+@cache
+def kept_files() -> tuple[Path, ...]:
+    """What a commit made now would hold."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: nothing says which files belong to the project")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    return tuple(path for path in (ROOT / name for name in sorted(filter(None, listed.split("\0")))) if path.is_file())
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATH, UNFINISHED], ids=["a path of one machine", "a mark of unfinished work"])
+def test_no_written_page_holds(pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{place(path)}:{number}: {line.strip()[:100]}"
+        for path in kept_files()
+        if path.suffix in {".py", ".md", ".toml"} and path.relative_to(ROOT).parts[0] != "tests"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_top_level_is_what_the_plan_says() -> None:
+    names = {path.relative_to(ROOT).parts[0] for path in kept_files()}
+    assert {name for name in names if not name.startswith(".")} == TOP_LEVEL

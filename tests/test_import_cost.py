@@ -1,0 +1,36 @@
+"""`import contextkit` is cheap: it brings in no heavy package and takes a few milliseconds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"anthropic", "openai", "numpy", "starlette", "rich", "pydantic", "tiktoken", "genai_prices", "httpx", "httpx2"}
+LIMIT_SECONDS = 0.060
+
+MODULES = "import sys; import contextkit; import json; print(json.dumps(sorted(sys.modules)))"
+SECONDS = "import time; start = time.perf_counter(); import contextkit; print(time.perf_counter() - start)"
+
+
+def fresh_interpreter(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_import_brings_in_no_heavy_package() -> None:
+    before = set(json.loads(fresh_interpreter(MODULES.replace("import contextkit; ", ""))))  # what site-packages start by themselves
+    after = set(json.loads(fresh_interpreter(MODULES)))
+    assert HEAVY & {name.partition(".")[0] for name in after - before} == set()
+
+
+def test_the_import_takes_a_few_milliseconds() -> None:
+    seconds = min(float(fresh_interpreter(SECONDS)) for _ in range(7))  # of noisy runs, the quietest
+    assert seconds < LIMIT_SECONDS
+
+
+@pytest.mark.parametrize("statement", ["from contextkit.errors import ContextKitError", "import contextkit.models"])
+def test_a_single_room_brings_in_no_heavy_package_either(statement: str) -> None:
+    modules = json.loads(fresh_interpreter(MODULES.replace("import contextkit", statement)))
+    assert HEAVY & {name.partition(".")[0] for name in modules} == set()

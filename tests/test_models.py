@@ -1,0 +1,141 @@
+"""The model table agrees, cell by cell, with facts gathered elsewhere, and says what to do about a name it lacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit import models
+from contextkit.errors import UnknownModel
+from contextkit.models import MODELS, SOURCES, Model, model_named, register
+
+FACTS = Path(__file__).resolve().parents[1].parent / "shared" / "facts" / "providers.json"
+
+CELLS = {
+    "min_tokens": "min_tokens",
+    "granularity_tokens": "granularity_tokens",
+    "default_ttl_seconds": "default_ttl_seconds",
+    "accepts_prefill": "accepts_prefill",
+    "accepts_forced_choice": "accepts_forced_tool_choice",
+    "accepts_mid_system": "mid_conversation_system",
+    "strips_thinking": "strips_old_thinking_on_new_user_turn",
+    "binds_thinking": "thinking_prefix_bound",
+}
+"""Field of `Model` → key of the fact sheet."""
+DEFAULTS = {
+    "anthropic": {"accepts_forced_choice": False, "accepts_mid_system": False},
+    "openai": {
+        "accepts_prefill": False, "accepts_forced_choice": True, "accepts_mid_system": True,
+        "strips_thinking": False, "binds_thinking": False,
+    },
+}  # fmt: skip
+"""What stands where the fact sheet is silent."""
+
+
+def facts() -> list[dict[str, Any]]:
+    if not FACTS.is_file():
+        pytest.skip(f"needs the fact sheet {FACTS.name} in shared/facts beside the repository")
+    rows = json.loads(FACTS.read_text(encoding="utf-8"))["rows"]
+    return [row for row in rows if row["provider"] in ("anthropic", "openai")]
+
+
+def test_every_model_of_the_fact_sheet_has_a_row() -> None:
+    assert {row["model"] for row in facts()} <= MODELS.keys()
+
+
+def test_every_cell_agrees_with_the_fact_sheet() -> None:
+    for row in facts():
+        model = MODELS[row["model"]]
+        for field, key in CELLS.items():
+            wanted = row.get(key)
+            wanted = DEFAULTS[row["provider"]][field] if wanted is None else wanted
+            assert getattr(model, field) == wanted, (model.name, field)
+        assert model.provider == row["provider"]
+        assert list(model.ttls_seconds) == row["ttl_seconds"]
+        assert model.cache == ("implicit" if row["cache_mode"] == "implicit" else "breakpoints"), model.name
+
+
+def test_a_row_with_an_unsure_cell_says_so() -> None:
+    for row in facts():
+        is_silent = row["provider"] == "anthropic" and None in (row[key] for key in CELLS.values())
+        if is_silent or "UNSURE" in row["min_tokens_confidence"]:
+            assert MODELS[row["model"]].confidence == "UNSURE", row["model"]
+
+
+def test_windows_agree_with_the_price_data() -> None:
+    from genai_prices.data_snapshot import get_snapshot
+
+    n_compared = 0
+    for model in MODELS.values():
+        try:
+            listed = get_snapshot().find_provider_model(model.name, None, model.provider, None)[1].context_window
+        except LookupError:
+            continue
+        n_compared += listed is not None
+        assert listed in (None, model.window_tokens), model.name
+    assert n_compared > 30
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.name)
+def test_a_row_is_well_formed(model: Model) -> None:
+    assert list(model.ttls_seconds) == sorted(model.ttls_seconds)
+    assert model.default_ttl_seconds in model.ttls_seconds
+    assert model.confidence in ("DOC", "SDK", "ISSUE", "UNSURE")
+    assert all(key in SOURCES for key in model.source.split())
+    assert 1.0 < model.bytes_per_token < 6.0
+    assert model.min_tokens < model.window_tokens
+    assert (model.cache == "breakpoints") == (model.granularity_tokens == 1)
+
+
+def test_a_dated_alias_has_the_rules_of_its_model() -> None:
+    dated = model_named("claude-haiku-4-5-20251001")
+    assert replace(dated, name="claude-haiku-4-5") == model_named("claude-haiku-4-5")
+
+
+def test_newer_claude_tokenizers_yield_about_thirty_percent_more_tokens() -> None:
+    ratio = model_named("claude-opus-4-6").bytes_per_token / model_named("claude-opus-4-7").bytes_per_token
+    assert ratio == pytest.approx(1.3, abs=0.01)
+
+
+@pytest.mark.parametrize(("name", "near"), [
+    ("claude-opus-55", "claude-opus-5-5"), ("gpt-4o-2024-11-20", "gpt-4o"), ("sonnet-4-5", "claude-sonnet-4-5"),
+])  # fmt: skip
+def test_an_unknown_name_is_told_its_neighbours_and_the_way_out(name: str, near: str) -> None:
+    with pytest.raises(UnknownModel) as told:
+        model_named(name)
+    assert repr(name) in str(told.value)
+    assert near in str(told.value)
+    assert "register(Model(...))" in str(told.value)
+
+
+def test_a_name_like_nothing_is_told_the_way_out() -> None:
+    with pytest.raises(UnknownModel, match="register"):
+        model_named("")
+
+
+@pytest.fixture
+def own() -> Iterator[Model]:
+    model = replace(model_named("gpt-5"), name="our-finetune", source="measured by us")
+    register(model)
+    yield model
+    del models._MODELS[model.name]
+
+
+def test_a_registered_row_is_found(own: Model) -> None:
+    assert model_named("our-finetune") is own
+    assert "our-finetune" in MODELS
+
+
+def test_a_registered_row_can_be_replaced(own: Model) -> None:
+    register(replace(own, min_tokens=512))
+    assert model_named("our-finetune").min_tokens == 512
+
+
+def test_the_table_cannot_be_written_past_register() -> None:
+    with pytest.raises(TypeError):
+        MODELS["x"] = model_named("gpt-5")  # type: ignore[index]
