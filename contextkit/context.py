@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 from contextkit.canonical import Json
@@ -25,7 +26,8 @@ from contextkit.providers.request import Request
 from contextkit.providers.tracks import Tracks
 from contextkit.simulator.account import Account
 from contextkit.simulator.streaming import Passing
-from contextkit.tools.answer import answer
+from contextkit.tools.adopt import adopted
+from contextkit.tools.render import answer
 from contextkit.tools.call import Call
 from contextkit.tools.toolbox import Toolbox
 
@@ -52,7 +54,7 @@ class Context:
         self.toolbox = Toolbox(tools or ())
         self.log = Log(clock=clock) if log is None else log
         self.ledger = Ledger() if ledger is None else ledger
-        self._clock, self._tracks, self._turns = clock, Tracks(), Turns.over(self.log)
+        self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None else self.toolbox.definitions()
         if not len(self.log):
@@ -84,10 +86,12 @@ class Context:
         return await asyncio.to_thread(cls.open, folder, provider, **options)
 
     @classmethod
-    def from_messages(cls, provider: Provider, body: Json, *, tools: Iterable[Any] | None = None, folder: str | Path | None = None, **options: Any) -> Self:
+    def from_messages(
+        cls, provider: Provider, body: Json, *, tools: Iterable[Any] | None = None, folder: str | Path | None = None, **options: Any
+    ) -> Self:
         """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares."""
         system, definitions, turns = provider.turns(body)
-        given: dict[str, Any] = {"system": system or None, "tools": Toolbox.adopted(definitions, tools or ()), **options}
+        given = {"system": system or None, "tools": adopted(definitions, tools or ()), **options}
         context = cls(provider, **given) if folder is None else cls.open(folder, provider, **given)
         for turn in turns:
             context._append(turn.kind, {**turn.body, "after": len(context.log) - 1} if turn.kind == "assistant" else turn.body)
@@ -102,34 +106,40 @@ class Context:
         return self._append("notice", {"text": text})
 
     def request(self, **overrides: Json) -> Request:
-        """The next request. Pure: two calls, same bytes. `overrides` are parameters of the endpoint, for this call only (None leaves one out)."""
+        """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: leave out)."""
+        if self._turns.open_calls:
+            n = len(self._turns.open_calls)
+            raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
         headers = {str(k): str(v) for k, v in (overrides.pop("extra_headers", None) or {}).items()}
         params = {name: value for name, value in {**self.provider.params, **overrides}.items() if value is not None}
         layout = self._tracks.layout(self.log, self._turns, self.provider)
         return self._account.request(self.provider, layout, params, headers, len(self.log) - 1, self._turns.epoch)
 
     def receive(self, reply: Any, request: Request | None = None) -> Entry:
-        """Keep the model's turn as received: the SDK's typed response or its dict. `request` is what it answers, by default the last one built."""
+        """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, by default the last built."""
         return self._receive(reply, request or self._account.last(self.request), None)
 
     def stream(self, events: Any, request: Request | None = None) -> Any:
-        """Pass a stream's events through (sync or async) and keep the turn at its end. A cut stream is billed in the ledger and never kept."""
+        """Pass a stream's events through (sync or async), keep the turn at its end. A cut stream is in the ledger and never kept."""
         return Passing(self.provider, request or self._account.last(self.request), self._account, self._receive).through(events)
 
-    def failed(self, error: BaseException | str, request: Request | None = None) -> None:
-        """Note in the ledger that the last request came to nothing; `request.send` and `stream` do this themselves."""
-        self._account.failed(request or self._account.last(self.request), error)
+    def failed(self, error: BaseException | str, request: Request | None = None, *, has_begun: bool = False) -> None:
+        """Note in the ledger that the last request came to nothing; `request.send` and `stream` do this themselves.
+
+        `has_begun`: its response had begun, so it was billed and has warmed the cache.
+        """
+        self._account.failed(request or self._account.last(self.request), error, None, self._clock() if has_begun else None)
 
     @property
     def calls(self) -> list[Call]:
         """Every unanswered call, in order, also after a crash."""
         return [self._call(call) for call in self._turns.open_calls]
 
-    def result(self, call: Call | str, value: object) -> Entry:
-        """Answer a call with a value, or with an exception (kept as an error the model can read)."""
+    def result(self, call: Call | str, value: object, *, is_error: bool = False) -> Entry:
+        """Answer a call with a value, or with an exception (kept for good, as an error the model can read)."""
         call_id = call if isinstance(call, str) else call.id
         name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
-        return self._append("result", {"call_id": call_id, "name": name, **answer(value)})
+        return self._append("result", {"call_id": call_id, "name": name, **answer(value, is_error)})
 
     async def run_calls(self, limit: int = 8) -> list[Entry]:
         """Run every open call, at most `limit` at a time; each result is kept as it comes and rendered in call order."""
@@ -179,6 +189,7 @@ class Context:
         ledger = None if root is None else Ledger.open(root / "ledger.jsonl")
         other = Context(self.provider, log=log, ledger=ledger, clock=self._clock, lane=f"fork@{len(log)}")
         other.toolbox = self.toolbox
+        other._account.share(self._account)
         return other
 
     def summary(self) -> Summary:
@@ -191,9 +202,10 @@ class Context:
         self.ledger.close()
 
     def _append(self, kind: Kind, body: Json) -> Entry:
-        self._turns.check(kind, body)
-        entry = self.log.append(kind, body)
-        self._turns.feed(entry)
+        with self._lock:
+            self._turns.check(kind, body)
+            entry = self.log.append(kind, body)
+            self._turns.feed(entry)
         return entry
 
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry:
@@ -203,7 +215,7 @@ class Context:
         return self._append("assistant", body)
 
     def _call(self, call: OpenCall) -> Call:
-        tool = self.toolbox[call.name] if call.name in self.toolbox else None
+        tool = self.toolbox[call.name] if call.name in self.toolbox else None  # noqa: SIM401 - a Toolbox has no get
         return Call(call.call_id, call.name, call.arguments, call.was_started, tool, self._begin, self.result)
 
     def _begin(self, call_id: str) -> Entry:

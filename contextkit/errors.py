@@ -36,9 +36,14 @@ class NotSerialisable(UsageError):
     """A value has no single JSON form; `path` says where (`$.a[0].b`)."""
 
     def __init__(self, path: str, what: str) -> None:
-        super().__init__(f"{what} at {path}")
+        super().__init__(path, what)
         self.path = path
         """Where the value stands, from `$`."""
+        self.what = what
+        """What is wrong with it."""
+
+    def __str__(self) -> str:
+        return f"{self.what} at {self.path}"
 
 
 class UnknownModel(UsageError):
@@ -65,7 +70,14 @@ class MissingExtra(UsageError):
     """An optional dependency is not installed; the text names the install command."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f'{what} needs an extra that is not installed: pip install "contextkit[{extra}]"')
+        super().__init__(what, extra)
+        self.what = what
+        """What was asked for."""
+        self.extra = extra
+        """The extra that brings it."""
+
+    def __str__(self) -> str:
+        return f'{self.what} needs an extra that is not installed: pip install "contextkit[{self.extra}]"'
 
 
 class StorageError(ContextKitError):
@@ -100,6 +112,11 @@ class UnreadableRequest(ProviderError):
     """The request body is not of this endpoint; `path` says where."""
 
     def __init__(self, path: str, what: str) -> None:
-        super().__init__(f"{path}: {what}")
+        super().__init__(path, what)
         self.path = path
         """Where in the body, in the provider's own notation (`messages.0.content.1`)."""
+        self.what = what
+        """What is wrong there."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}"

@@ -22,8 +22,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = {
     1: {"errors"},
-    2: {"cache", "models", "prices", "canonical"},
-    3: {"log", "tools", "economics", "transformer"},
+    2: {"cache", "models", "canonical"},
+    3: {"prices", "log", "tools", "economics", "transformer"},
     4: {"layout", "memory"},
     5: {"providers"},
     6: {"ledger"},

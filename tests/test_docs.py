@@ -68,10 +68,10 @@ PAGES_THAT_RUN = [page for page in PAGES if any(block.page == page and block.inf
 
 
 def commands() -> set[str]:
-    from contextkit.cli.main import main
+    from contextkit.cli.main import cli
 
-    with click.Context(main) as context:
-        return set(main.list_commands(context))
+    with click.Context(cli) as context:
+        return set(cli.list_commands(context))
 
 
 @pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -112,6 +112,10 @@ class BreakpointCache:
         found = self._longest(prompt, now)
         return _hit(prompt, found) if found else self._miss(prompt, now)
 
+    def quote(self, prompt: Prompt, now: float) -> Usage:
+        """What sending it now would be billed, `output` 0; changes nothing."""
+        return _bill(prompt.n_tokens, self.lookup(prompt, now).read_tokens, self._writes(prompt))
+
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts: refresh what it reads, bill it; raises `UsageError` for a lifetime that has no write class.
 
@@ -140,7 +144,7 @@ class BreakpointCache:
 
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and `entries` held now (the dead that are still remembered included)."""
-        return {name: 0 for name in _COUNTERS} | dict(self._counters) | {"entries": len(self._entries)}
+        return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | {"entries": len(self._entries)}
 
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON."""

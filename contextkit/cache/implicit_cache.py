@@ -105,6 +105,11 @@ class ImplicitCache:
         """What would be read now, in O(new segments) probes; changes nothing. `segment` is the one the read ends in."""
         return self._hit(prompt, self._longest(prompt, now), now)
 
+    def quote(self, prompt: Prompt, now: float) -> Usage:
+        """What sending it now would be billed, `output` 0; changes nothing."""
+        read = self.lookup(prompt, now).read_tokens
+        return Usage(prompt.n_tokens - read, read, 0, 0, 0)
+
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts: keep alive what it shares with earlier ones, bill it.
 
@@ -134,7 +139,7 @@ class ImplicitCache:
 
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and `segments` held now (the dead that are still remembered included)."""
-        return {name: 0 for name in _COUNTERS} | dict(self._counters) | {"segments": len(self._ends)}
+        return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | {"segments": len(self._ends)}
 
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON."""
@@ -218,8 +223,7 @@ class ImplicitCache:
             known, *new = lease.writes
             for key in new:
                 self._in_flight.pop(key, None)
-            if lease.at + self._ttl_seconds > now:
-                self._write(known, new, lease.at + self._ttl_seconds, now)
+            self._write(known, new, lease.at + self._ttl_seconds, now)
 
     def _write(self, known: _Key | None, new: list[_Key], expires_at: float, now: float) -> None:
         """Store `new` behind `known`; what others stored since the request began is refreshed."""

@@ -51,8 +51,14 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Counter by counter; what one side does not know, the sum does not know."""
-        pairs = ((getattr(self, name), getattr(other, name)) for name in ("fresh", "read", "write_5m", "write_1h", "output"))
-        return Usage(*(None if a is None or b is None else a + b for a, b in pairs), self.estimated or other.estimated)
+        return Usage(
+            _sum(self.fresh, other.fresh), _sum(self.read, other.read), _sum(self.write_5m, other.write_5m),
+            _sum(self.write_1h, other.write_1h), _sum(self.output, other.output), self.estimated or other.estimated,
+        )  # fmt: skip
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 ZERO = Usage(0, 0, 0, 0, 0)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Any, Protocol
 
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.context import Context
 from contextkit.importers.recording import AssistantSaid, Call, Compacted, EffortChanged, Event, Image, ModelChanged, Part, Recording, ResultSaid, Text, Thinking, UserSaid
+from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
@@ -28,19 +28,23 @@ SYSTEM = "You are a coding agent. (This recording does not hold its system promp
 class Road(Protocol):
     """How a request gets its answer and its bill."""
 
-    def send(self, context: Context, request: Request, script: Json, said: AssistantSaid) -> Usage:
-        """Answer `request` with `script`, keep the reply in `context` when it is whole, and give the bill."""
+    def send(self, context: Context, request: Request, script: Json, now: float) -> Exchange:
+        """Answer `request` with `script` at `now`, keep the reply in `context` when it is whole, and give the provider's row."""
         ...
 
 
 @dataclass(slots=True)
 class Clock:
-    """Time as it was recorded."""
+    """Time as it was recorded; it never goes back."""
 
     now: float = 0.0
 
     def __call__(self) -> float:
         return self.now
+
+    def set(self, now: float) -> None:
+        """Move on to `now`."""
+        self.now = max(self.now, now)
 
 
 @dataclass(slots=True)
@@ -55,7 +59,7 @@ class Replay:
     progress: Callable[[int], None] = field(default=lambda n: None)
     observe: Callable[[Request], None] = field(default=lambda request: None)
     """Called with every request that is sent."""
-    bills: list[Usage] = field(default_factory=list)
+    bills: list[Exchange] = field(default_factory=list)
     _entries: list[int | None] = field(default_factory=list)
     """Event → entry it became."""
 
@@ -65,8 +69,8 @@ class Replay:
         for event in self.recording.events:
             self._entries.append(self._say(event, context))
         ledger = Ledger()
-        for exchange, bill in zip(context.ledger, self.bills, strict=True):
-            ledger.append(replace(exchange, usage=bill))
+        for ours, theirs in zip(context.ledger, self.bills, strict=True):
+            ledger.append(replace(ours, usage=theirs.usage))
         return context, ledger
 
     @singledispatchmethod
@@ -75,15 +79,15 @@ class Replay:
 
     @_say.register
     def _(self, event: UserSaid, context: Context) -> int | None:
-        self.clock.now = event.at
+        self.clock.set(event.at)
         return context.user([_neutral(part) for part in event.parts]).sequence
 
     @_say.register
     def _(self, event: ResultSaid, context: Context) -> int | None:
-        self.clock.now = event.at
+        self.clock.set(event.at)
         if event.call_id not in {call.id for call in context.calls}:
             return None
-        return context.answer(event.call_id, [_neutral(part) for part in event.parts], is_error=event.is_error).sequence
+        return context.result(event.call_id, [_neutral(part) for part in event.parts], is_error=event.is_error).sequence
 
     @_say.register
     def _(self, event: EffortChanged, context: Context) -> int | None:
@@ -96,18 +100,18 @@ class Replay:
 
     @_say.register
     def _(self, event: Compacted, context: Context) -> int | None:
-        self.clock.now = event.at
+        self.clock.set(event.at)
         kept = (entry for entry in self._entries[event.keep_from :] if entry is not None) if event.keep_from is not None else iter(())
         return context.compact(event.summary, keep_from=next(kept, None)).sequence
 
     @_say.register
     def _(self, event: AssistantSaid, context: Context) -> int | None:
-        self.clock.now = event.started_at
+        self.clock.set(event.started_at)
         context.interrupt("the recording holds no result")
         n, request = len(context.log), context.request()
         self.observe(request)
-        self.bills.append(self.road.send(context, request, script_of(event), event))
-        self.clock.now = event.ended_at
+        self.bills.append(self.road.send(context, request, script_of(event), event.started_at))
+        self.clock.set(event.ended_at)
         self.progress(len(self.bills))
         return n if len(context.log) > n else None
 

@@ -19,7 +19,7 @@ def command(port: int, host: str, script_path: str | None, frozen: bool) -> None
     curl http://127.0.0.1:8089/_contextkit/ledger
     """
     from contextkit.canonical import parse
-    from contextkit.server.app import serve
+    from contextkit.server.local import serve
 
     replies = []
     if script_path is not None:

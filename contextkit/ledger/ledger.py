@@ -13,6 +13,7 @@ from io import FileIO
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
+from typing import Self
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import parse
@@ -108,7 +109,7 @@ class Ledger:
             self._file.close()
             self._file = None
 
-    def __enter__(self) -> Ledger:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

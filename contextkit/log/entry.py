@@ -37,7 +37,7 @@ class Entry:
     at: float
     """When it was written, seconds since 1970."""
     digest: bytes
-    """Hash over the entry before, the kind and the body: 16 bytes."""
+    """Hash over the entry before, the kind, the time and the body: 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

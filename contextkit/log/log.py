@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import Self, overload
@@ -19,7 +19,7 @@ from contextkit.log.line import GENESIS, KINDS, digest_of
 from contextkit.log.storage import JSONLStorage, MemoryStorage, Storage
 
 
-class Log:
+class Log(Sequence[Entry]):
     """Entries in the order they were written; safe to append to from several threads.
 
     >>> log = Log(clock=lambda: 0.0)

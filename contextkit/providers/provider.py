@@ -16,7 +16,7 @@ from contextkit.layout.breakpoints import Plan
 from contextkit.layout.layout import Layout
 from contextkit.layout.segment import Piece
 from contextkit.layout.track import Grammar, Track
-from contextkit.log.entry import Entry, Native
+from contextkit.log.entry import Entry, Kind, Native
 from contextkit.models import Model
 
 
@@ -54,7 +54,7 @@ class Reply:
 class Turn:
     """One thing said, found in somebody's request body: the kind and body of a log entry to be."""
 
-    kind: str
+    kind: Kind
     """user, assistant or result."""
     body: Json
     """As in `log/entry.py`."""

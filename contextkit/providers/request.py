@@ -194,6 +194,10 @@ class Request(Mapping[str, Json]):
     def __len__(self) -> int:
         return len(self._mapping())
 
+    def __bool__(self) -> bool:
+        # Never empty: without this, `request or …` would ask for the length, and so parse the whole body.
+        return True
+
     def __repr__(self) -> str:
         return f"<Request {self.path} {self.model.name}: {self.layout.n} segments, {self.layout.n_bytes:,} bytes, {len(self.layout.breakpoints)} marks>"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.summary import Summary
@@ -42,8 +43,8 @@ def buckets(values: Sequence[float | None], width: int) -> list[float | None]:
     [1.0, 0.0, 0.5]
     """
     n = min(width, len(values))
-    cuts = [round(i * len(values) / n) for i in range(n + 1)] if n > 0 else [0]
-    return [_mean(values[start:end]) for start, end in zip(cuts, cuts[1:], strict=False)]
+    cuts = [i * len(values) // n for i in range(n + 1)] if n > 0 else [0]
+    return [_mean(values[start:end]) for start, end in pairwise(cuts)]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

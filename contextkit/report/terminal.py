@@ -6,7 +6,7 @@ ledgers or importers. rich is imported when something is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,6 +17,7 @@ from contextkit.report.figures import shares, sparkline
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 NARROW = 76
 """Columns; below, tables drop what can be read elsewhere."""
@@ -51,9 +52,9 @@ def _draw(summary: Summary, console: Console) -> None:
     _say(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
     parts = "  ".join(f"{name} {share:.1%}" for name, share in shares(summary.usage))
     _say(console, f"input     {parts or UNKNOWN}")
-    _print(console, _totals(summary, console.width))
+    _print(console, _totals(summary, console))
     if summary.misses:
-        _print(console, _missed(summary, console.width))
+        _print(console, _missed(summary, console))
         _explain(summary, console)
 
 
@@ -61,16 +62,24 @@ def _say(console: Console, line: str, style: str = "") -> None:
     console.print(_plain(line, console), style=style, markup=False)
 
 
+def _cell(line: str, console: Console) -> Text:
+    """`line` as it stands: a name in brackets is no markup."""
+    from rich.text import Text
+
+    return Text(_plain(line, console))
+
+
 def _print(console: Console, table: Table) -> None:
     console.print()
     console.print(table)
 
 
-_ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "…": "...", "−": "-"})  # fmt: skip
+_ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "…": "..."})
 
 
 def _plain(line: str, console: Console) -> str:
-    return line.translate(_ASCII) if console.options.ascii_only else line
+    """`line` in characters the terminal has."""
+    return line.translate(_ASCII).encode(console.encoding, "replace").decode(console.encoding) if console.options.ascii_only else line
 
 
 def _table(*columns: tuple[str, bool]) -> Table:
@@ -84,13 +93,13 @@ def _table(*columns: tuple[str, bool]) -> Table:
     return table
 
 
-def _totals(summary: Summary, width: int) -> Table:
+def _totals(summary: Summary, console: Console) -> Table:
     """All calls, then one row a model and a lane where there are several."""
     rows = [("", summary.total), *_several("model", summary.models), *_several("lane", summary.lanes)]
-    columns = [column for column in _TOTALS if width >= NARROW or column[2]]
+    columns = [column for column in _TOTALS if console.width >= NARROW or column[2]]
     table = _table(("", False), *((heading, True) for heading, _, _ in columns))
     for kind, row in rows:
-        table.add_row(f"{kind} {row.name}".strip(), *(cell(row) for _, cell, _ in columns))
+        table.add_row(_cell(f"{kind} {row.name}".strip(), console), *(cell(row) for _, cell, _ in columns))
     return table
 
 
@@ -110,9 +119,9 @@ def _money(amount: float | None) -> str:
     return UNKNOWN if amount is None else dollars(amount)
 
 
-_TOTALS = (
+_TOTALS: tuple[tuple[str, Callable[[Row], str], bool], ...] = (
     ("calls", lambda row: _count(row.calls), True),
-    ("read", lambda row: _rate(row), True),
+    ("read", _rate, True),
     ("input", lambda row: _count(row.usage.prompt if row.calls_with_usage else None), False),
     ("output", lambda row: _count(row.usage.output if row.calls_with_usage else None), False),
     ("spent", lambda row: _money(row.cost_usd), True),
@@ -122,11 +131,11 @@ _TOTALS = (
 """(heading, cell, whether narrow terminals have it)."""
 
 
-def _missed(summary: Summary, width: int) -> Table:
-    is_wide = width >= NARROW
+def _missed(summary: Summary, console: Console) -> Table:
+    is_wide = console.width >= NARROW
     table = _table(("call", True), ("cause", False), *([("where", False)] if is_wide else []), ("lost tokens", True), ("cost", True))
     for miss in _dearest(summary.misses):
-        where = [_where(miss)] if is_wide else []
+        where = [_cell(_where(miss), console)] if is_wide else []
         table.add_row(f"{miss.index + 1}", miss.cause, *where, _count(miss.lost_tokens), _money(miss.cost_usd))
     return table
 

@@ -71,12 +71,16 @@ def _option(*paths: str) -> _Differs:
     return lambda one, other: any(one.option(path) != other.option(path) for path in paths)
 
 
+def _speed(one: Fingerprint) -> Json:
+    return one.option("speed") or "standard"
+
+
 def _rewritten(one: Fingerprint, other: Fingerprint) -> bool:
     return common(one.prompt, other.prompt) < one.prompt.n
 
 
 _ANTHROPIC: tuple[tuple[str, _Differs], ...] = (
-    ("model_changed", lambda one, other: one.model != other.model or (one.option("speed") or "standard") != (other.option("speed") or "standard")),
+    ("model_changed", lambda one, other: one.model != other.model or _speed(one) != _speed(other)),
     ("tools_changed", lambda one, other: one.head(0) != other.head(0)),
     ("system_changed", lambda one, other: one.head(1) != other.head(1)),
     ("unavailable", lambda one, other: one.prompt.namespaces != other.prompt.namespaces),
@@ -119,7 +123,8 @@ def openai_diagnosis(kept: Fingerprints, now: Fingerprint, read_tokens: int) -> 
     if previous is None:
         return {"type": "comparison_response_not_found"}
     reason = next((name for name, differs in _OPENAI if differs(previous, now)), None)
-    reusable = previous.reusable_tokens
     if reason is None:
         return {"type": "cache_hit" if read_tokens else "unavailable"}
-    return {"type": "cache_miss", "reason": reason, "cache_missed_tokens": max(0, reusable - read_tokens), "comparison_reusable_tokens": reusable}
+    reusable = previous.reusable_tokens
+    missed = max(0, reusable - read_tokens)
+    return {"type": "cache_miss", "reason": reason, "cache_missed_tokens": missed, "comparison_reusable_tokens": reusable}

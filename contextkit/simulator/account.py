@@ -37,19 +37,26 @@ class Account:
                 self._warm(exchange, prompt)
         self._recorder = Recorder(ledger)
 
-    def request(self, provider: Provider, layout: Layout, params: Mapping[str, Json], headers: Mapping[str, str], after: int, epoch: int) -> Request:
+    def request(
+        self, provider: Provider, layout: Layout, params: Mapping[str, Json], headers: Mapping[str, str], after: int, epoch: int
+    ) -> Request:
         """The request that sends `layout` now, with what it should be billed."""
         now, prompt = self._clock(), provider.prompt(layout, params)
         usage = replace(self._cache(provider.model.name).quote(prompt, now), output=None, estimated=True)
         self._last = Request(
             layout, provider.path, params, headers, usage,
-            wire=provider.wire, provider=provider.name, model=provider.model, prompt=prompt, after=after, epoch=epoch, at=now, observe=self.failed,
+            wire=provider.wire, provider=provider.name, model=provider.model, prompt=prompt, after=after, epoch=epoch, at=now,
+            observe=self.failed,
         )  # fmt: skip
         return self._last
 
     def now(self) -> float:
         """The time on this conversation's clock."""
         return self._clock()
+
+    def share(self, other: Account) -> None:
+        """Follow the same caches as `other`: a branch is sent to the same provider."""
+        self._caches = other._caches
 
     def last(self, build: Callable[[], Request]) -> Request:
         """The request built last, or a fresh one where none was."""
@@ -60,14 +67,18 @@ class Account:
         now = self._clock()
         return self._note(request, reply.id, reply.usage, first_byte_at or now, now, None)
 
-    def failed(self, request: Request, error: BaseException | str, usage: Usage | None = None, first_byte_at: float | None = None) -> Exchange:
+    def failed(
+        self, request: Request, error: BaseException | str, usage: Usage | None = None, first_byte_at: float | None = None
+    ) -> Exchange:
         """It came to nothing: note why, and what is known of the bill. Without a first byte it warmed nothing."""
         what = error if isinstance(error, str) else _named(error)
         return self._note(request, f"failed-{len(self._recorder.ledger)}", usage, first_byte_at, self._clock(), what)
 
-    def _note(self, request: Request, id: str, usage: Usage | None, first: float | None, ended: float, error: str | None) -> Exchange:
+    def _note(
+        self, request: Request, name: str, usage: Usage | None, first: float | None, ended: float, error: str | None
+    ) -> Exchange:
         exchange = Exchange(
-            id, self._session, self._lane, request.at, first, ended, request.provider, request.model.name, None, usage, request.predicted, error,
+            name, self._session, self._lane, request.at, first, ended, request.provider, request.model.name, None, usage, request.predicted, error,
         )  # fmt: skip
         self._warm(exchange, request.prompt)
         return self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)

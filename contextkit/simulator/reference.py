@@ -5,16 +5,25 @@ Takes a row of the model table, gives a `PrefixCache`; the rules live in `cache/
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.models import Model
 
-_KINDS = {
-    "breakpoints": lambda model: BreakpointCache(model.min_tokens),
-    "implicit": lambda model: ImplicitCache(model.min_tokens, model.granularity_tokens, model.default_ttl_seconds),
-}
+
+
+def _breakpoints(model: Model) -> PrefixCache[Prompt]:
+    return BreakpointCache(model.min_tokens)
+
+
+def _implicit(model: Model) -> PrefixCache[Prompt]:
+    return ImplicitCache(model.min_tokens, model.granularity_tokens, model.default_ttl_seconds)
+
+
+_KINDS: dict[str, Callable[[Model], PrefixCache[Prompt]]] = {"breakpoints": _breakpoints, "implicit": _implicit}
 
 
 def reference_cache(model: Model) -> PrefixCache[Prompt]:

@@ -20,7 +20,9 @@ class Passing:
 
     __slots__ = ("_account", "_first_byte_at", "_keep", "_provider", "_request", "_seen")
 
-    def __init__(self, provider: Provider, request: Request, account: Account, keep: Callable[[Mapping[str, Json], Request, float | None], object]) -> None:
+    def __init__(
+        self, provider: Provider, request: Request, account: Account, keep: Callable[[Mapping[str, Json], Request, float | None], object]
+    ) -> None:
         self._provider, self._request, self._account, self._keep = provider, request, account, keep
         self._seen: list[Any] = []
         self._first_byte_at: float | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from contextkit.canonical import Json
-from contextkit.errors import InvalidCall
+from contextkit.errors import InvalidCall, UsageError
 from contextkit.tools.tool import Tool
 
 
@@ -27,22 +27,22 @@ class Call:
     """Whether `begin` was called before, perhaps by a process that died: the side effect may have happened."""
     tool: Tool | None = field(repr=False)
     """The tool, None where the model named one that does not exist."""
-    _begin: Callable[[str], None] = field(repr=False)
-    _answer: Callable[[str, object], None] = field(repr=False)
+    _begin: Callable[[str], object] = field(repr=False)
+    _answer: Callable[[str, object], object] = field(repr=False)
 
     def run(self) -> object:
         """Validate the arguments and run the tool; its value, or the exception it raised, which `context.result` renders as an error."""
         try:
             return self._known().run(self.arguments)
-        except Exception as error:  # every failure of a tool is an answer the model can act on
-            return error
+        except Exception as error:
+            return _answerable(error)
 
     async def arun(self) -> object:
         """`run` for async tools; sync ones run in a thread."""
         try:
             return await self._known().arun(self.arguments)
-        except Exception as error:  # as in run
-            return error
+        except Exception as error:
+            return _answerable(error)
 
     def begin(self) -> None:
         """Note durably that the side effect is about to happen: after a crash `was_started` says so."""
@@ -56,3 +56,10 @@ class Call:
         if self.tool is None:
             raise InvalidCall(f"there is no tool named {self.name!r}")
         return self.tool
+
+
+def _answerable(error: Exception) -> Exception:
+    """Every failure of a tool is an answer the model can act on; a mistake of the program that runs it is not."""
+    if isinstance(error, UsageError) and not isinstance(error, InvalidCall):
+        raise error
+    return error

@@ -17,8 +17,11 @@ from dataclasses import dataclass
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidTool, NotSerialisable
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What Anthropic and OpenAI accept as the name of a function tool (openai/types/shared_params/function_definition.py)."""
+PORTABLE = 64
+"""Longest name every provider accepts, in characters (openai/types/shared_params/function_definition.py)."""
+_LONGEST = 128
+"""Longest name any accepts: Anthropic's, whose 400 says `String should match pattern '^[a-zA-Z0-9_-]{1,128}$'`."""
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _NO_PARAMETERS: Json = {"type": "object", "properties": {}}
 """The schema of a definition that leaves it out (OpenAI: an empty parameter list)."""
 
@@ -77,10 +80,10 @@ def neutral(name: str, description: str, parameters: Json) -> Json:
     return {"name": name, "description": description, "parameters": parameters}
 
 
-def check_name(name: object) -> None:
-    """Raises `InvalidTool` for a name Anthropic or OpenAI would refuse."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InvalidTool(f"tool {name!r}: a name is 1 to 64 of a-z A-Z 0-9 _ - ; give another with name=…")
+def check_name(name: object, longest: int = _LONGEST) -> None:
+    """Raises `InvalidTool` for a name no provider takes; with `longest=PORTABLE`, for one that some do not."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > longest:
+        raise InvalidTool(f"tool {name!r}: a name is 1 to {longest} of a-z A-Z 0-9 _ - ; give it another")
 
 
 def sealed(name: str, definition: Json) -> bytes:

@@ -61,6 +61,17 @@ def render_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
+def answer(value: object, is_error: bool = False) -> dict[str, Json]:
+    """`content` and `is_error` of a result; an exception is always an error.
+
+    >>> answer(ValueError("no such file"))
+    {'content': [{'type': 'text', 'text': 'ValueError: no such file'}], 'is_error': True}
+    """
+    if isinstance(value, BaseException):
+        return {"content": [{"type": "text", "text": render_error(value)}], "is_error": True}
+    return {"content": render_result(value), "is_error": is_error}
+
+
 def _text(plain: Json) -> str:
     text = plain if isinstance(plain, str) else "" if plain is None else canonical(plain).decode()
     return text if text.strip() else NO_OUTPUT
@@ -80,9 +91,10 @@ def _is_part(item: Json) -> bool:
 @singledispatch
 def _plain(value: Any) -> Json:
     """The JSON form of a value a tool returned."""
-    if hasattr(value, "model_dump"):
+    is_instance = not isinstance(value, type)
+    if is_instance and hasattr(value, "model_dump"):
         return _plain(value.model_dump(mode="json", by_alias=True))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if is_instance and dataclasses.is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     raise InvalidContent(
         f"a tool returned {type(value).__name__}, which has no JSON form; return text, None, numbers, dicts and lists of these, "

@@ -15,10 +15,10 @@ from typing import overload
 
 from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidCall, InvalidTool, UsageError
-from contextkit.tools.definition import check_name, neutral, read_definition, sealed
-from contextkit.tools.docstring import read_docstring
+from contextkit.tools.definition import PORTABLE, check_name, neutral, read_definition, sealed
 from contextkit.tools.mcp import read_listing
-from contextkit.tools.schema import read_signature
+from contextkit.tools.signature.docstring import read_docstring
+from contextkit.tools.signature.schema import read_signature
 
 Function = Callable[..., object]
 """A function or bound method, sync or async."""
@@ -153,7 +153,7 @@ def _of_function(function: Function, name: str | None, description: str | None) 
     if not inspect.isroutine(function):
         raise InvalidTool(f"a tool is made of a function or a bound method, not {type(function).__name__}; wrap it in a def")
     own = function.__name__ if name is None else name
-    check_name(own)
+    check_name(own, PORTABLE)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidTool(f"tool {own!r}: a generator has no single result; return a value")
     written = read_docstring(inspect.getdoc(function) or "")

@@ -35,7 +35,8 @@ class Toolbox:
         made: tuple[Tool, ...] = tuple(map(_as_tool, tools))
         by_name = {one.name: one for one in made}
         if len(by_name) < len(made):
-            twice = next(one.name for one in made if by_name[one.name] is not one)
+            names = [one.name for one in made]
+            twice = next(name for name in by_name if names.count(name) > 1)
             raise InvalidTool(f"two tools are named {twice!r}; rename one: tool(name=…), or Tool.from_mcp(…, prefix=…)")
         object.__setattr__(self, "tools", made)
         object.__setattr__(self, "_by_name", by_name)

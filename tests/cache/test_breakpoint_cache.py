@@ -1,16 +1,13 @@
-"""Breakpoint caches: every worked example of the providers' pages, and a brute-force model written without digests or windows."""
+"""Breakpoint caches: every worked example of the providers' pages, then cost, memory and snapshots."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prefix_cache import Lease
@@ -143,14 +140,24 @@ def test_marks_below_the_hit_are_refreshed_with_it() -> None:
     call(cache, marked(30, 2, 25), 0)
     call(cache, marked(31, 2, 30), 250)
     assert cache.lookup(marked(4, 2), 400).read_tokens == 300
+    cache.begin(marked(31, 2, 30), 500)  # the request dies: what it read lives on, what it marked below was read with it
+    assert cache.lookup(marked(4, 2), 799).read_tokens == 300
 
 
-def test_a_lookup_refreshes_nothing() -> None:
+def test_a_mark_that_only_reads_refreshes_too() -> None:
+    cache = BreakpointCache(0)
+    call(cache, marked(30, 2, 25), 0)
+    call(cache, prompt_of(blocks(31), [Breakpoint(2, FIVE, is_written=False), Breakpoint(30, FIVE)]), 250)
+    assert cache.lookup(marked(4, 2), 400).read_tokens == 300
+
+
+def test_a_lookup_or_a_quote_changes_nothing() -> None:
     cache = BreakpointCache(0)
     call(cache, marked(5, 4), 0)
     before = cache.snapshot()
     cache.lookup(marked(5, 4), 299)
     cache.lookup(marked(50, 49), 299)
+    assert cache.quote(marked(6, 5), 299) == Usage(0, 500, 100, 0, 0)
     assert cache.snapshot() == before
 
 
@@ -161,6 +168,8 @@ def test_a_long_mark_over_a_live_short_entry_lengthens_it_and_is_never_shortened
     assert cache.lookup(marked(5, 4), 3609).reason == "hit"
     call(cache, marked(5, 4), 20)
     assert cache.lookup(marked(5, 4), 3619).reason == "hit"
+    call(cache, marked(5, 4), 3000)
+    assert cache.lookup(marked(5, 4), 6599).reason == "hit", "read under a short mark it keeps its own lifetime"
 
 
 def test_parallel_first_calls_all_miss_and_all_pay() -> None:
@@ -205,6 +214,12 @@ def test_below_the_minimum_both_counters_are_zero() -> None:
     both = call(cache, marked(11, 9, 10), 2)
     assert both.usage == Usage(0, 0, 1100, 0, 0), "the mark that reaches the minimum writes, the other does not"
     assert cache.lookup(marked(11, 9), 3).reason == "below_minimum"
+
+
+def test_a_prefix_of_exactly_the_minimum_is_cached() -> None:
+    cache = BreakpointCache(1000)
+    call(cache, marked(11, 9), 0)
+    assert cache.lookup(marked(11, 9), 1).read_tokens == 1000
 
 
 def test_no_breakpoint_no_cache() -> None:
@@ -339,7 +354,10 @@ def test_a_snapshot_restores_exactly() -> None:
     assert other.snapshot() == cache.snapshot()
 
 
-@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'{"kind":"implicit_cache","version":1}', b'{"kind":"breakpoint_cache","version":1,"entries":[[1]]}'])
+OURS = b'{"kind":"breakpoint_cache","version":1,"entries":[[1]]}'
+
+
+@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'{"kind":"implicit_cache","version":1}', OURS])
 def test_what_is_not_a_snapshot_is_refused_and_nothing_is_lost(state: bytes) -> None:
     cache = BreakpointCache(0)
     call(cache, marked(5, 4), 0)
@@ -365,114 +383,3 @@ def test_stats_add_up_to_the_bills() -> None:
         "requests": 2, "hits": 1, "miss_first_write": 1, "read_tokens": 500, "fresh_tokens": 200, "write_5m_tokens": 200,
         "write_1h_tokens": 300, "output_tokens": 14, "entries_written": 4, "entries": 2,
     }  # fmt: skip
-
-
-# --- a second opinion: whole prefixes in a plain list -----------------------------------------------------------------------------
-
-
-@dataclass
-class Naive:
-    """Entries as whole prefixes of blocks, found by comparing lists; slow and obvious."""
-
-    min_tokens: int
-    is_ttl_interchangeable: bool
-    entries: list[dict] = field(default_factory=list)
-
-    @staticmethod
-    def prefix(conversation: list[Block], settings: tuple[str, str, str], segment: int) -> tuple:
-        return settings[: conversation[segment].level + 1], [(block.level, block.text) for block in conversation[: segment + 1]]
-
-    def same(self, entry: dict, mark: Breakpoint, prefix: tuple) -> bool:
-        return entry["prefix"] == prefix and (self.is_ttl_interchangeable or entry["ttl"] == mark.ttl_seconds)
-
-    def begin(self, conversation: list[Block], settings: tuple[str, str, str], marks: list[Breakpoint], now: float) -> dict:
-        sizes = [sum(block.tokens for block in conversation[: i + 1]) for i in range(len(conversation))]
-        hits = []
-        for mark in marks:
-            visited, at, last_run = 1, mark.segment, None
-            while at >= 0:
-                run = conversation[at].run
-                visited += last_run is not None and not (run and run == last_run)
-                if visited > mark.lookback:
-                    break
-                prefix = self.prefix(conversation, settings, at)
-                hits += [(at, entry) for entry in self.entries if sizes[at] >= self.min_tokens and entry["expires"] > now and self.same(entry, mark, prefix)]
-                last_run, at = run, at - 1
-        best, read_entry = max(hits, key=lambda hit: hit[0], default=(-1, None))
-        for entry in self.entries:
-            standing = any(m.segment <= best and self.same(entry, m, self.prefix(conversation, settings, m.segment)) for m in marks)
-            if entry["expires"] > now and (standing or entry is read_entry):
-                entry["expires"] = max(entry["expires"], now + entry["ttl"])
-        written = [mark for mark in marks if mark.is_written and sizes[mark.segment] >= self.min_tokens]
-        read = sizes[best] if best >= 0 else 0
-        kinds = ["fresh"] * sizes[-1]  # one letter per token: the bill by counting
-        for mark in sorted(written, key=lambda mark: mark.ttl_seconds):
-            kinds[: sizes[mark.segment]] = [str(mark.ttl_seconds)] * sizes[mark.segment]
-        kinds[:read] = ["read"] * read
-        usage = Usage(kinds.count("fresh"), kinds.count("read"), kinds.count("300"), kinds.count("3600"), 0)
-        return {"usage": usage, "at": now, "writes": [(m, self.prefix(conversation, settings, m.segment)) for m in written]}
-
-    def publish(self, call: dict, now: float) -> None:
-        for mark, prefix in call["writes"]:
-            old = next((entry for entry in self.entries if self.same(entry, mark, prefix)), None)
-            if old and old["expires"] > now:
-                old["ttl"] = max(old["ttl"], mark.ttl_seconds)
-                old["expires"] = max(old["expires"], call["at"] + old["ttl"])
-            else:
-                self.entries = [entry for entry in self.entries if entry is not old]
-                self.entries.append({"prefix": prefix, "ttl": mark.ttl_seconds, "expires": call["at"] + mark.ttl_seconds})
-
-
-PATHS = st.lists(st.sampled_from("aabc"), max_size=12)
-CALLS = st.tuples(
-    PATHS,
-    st.sampled_from([("m", "", "auto"), ("m", "", "auto"), ("m", "", "none"), ("m", "x", "auto"), ("n", "", "auto")]),
-    st.lists(st.tuples(st.integers(0, 14), st.sampled_from([FIVE, HOUR]), st.sampled_from([1, 2, 4, 20]), st.booleans()), max_size=4),
-)
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("begin"), CALLS),
-        st.tuples(st.just("publish"), st.integers(0, 3)),
-        st.tuples(st.just("wait"), st.sampled_from([0, 1, 149, 150, 299.5, 300, 3300])),
-    ),
-    max_size=30,
-)
-
-
-def conversation_of(path: list[str]) -> list[Block]:
-    """A head of two and a path whose letters decide size and run: equal paths are equal conversations."""
-    sizes, runs = {"a": 3, "b": 2, "c": 0}, {"a": "", "b": "tool_result", "c": "tool_result"}
-    return [Block("tools", 2, 0), Block("system", 3, 1), *(Block(letter, sizes[letter], run=runs[letter]) for letter in path)]
-
-
-@settings(max_examples=250, deadline=None)
-@given(STEPS, st.booleans(), st.sampled_from([0, 6, 12]), st.booleans())
-def test_it_agrees_with_comparing_whole_prefixes(steps: list, is_ttl_interchangeable: bool, min_tokens: int, is_interrupted: bool) -> None:
-    cache = BreakpointCache(min_tokens, is_ttl_interchangeable=is_ttl_interchangeable)
-    naive = Naive(min_tokens, is_ttl_interchangeable)
-    open_calls: list[tuple[Lease, dict]] = []
-    now = 0.0
-    for what, value in steps:
-        if what == "wait":
-            now += value
-        elif what == "publish" and value < len(open_calls):
-            lease, call = open_calls.pop(value)
-            cache.publish(lease, now)
-            naive.publish(call, now)
-        elif what == "begin":
-            path, namespace, raw = value
-            conversation = conversation_of(path)
-            marks = [Breakpoint(min(at, len(conversation) - 1), *rest) for at, *rest in sorted({mark[0]: mark for mark in raw}.values())]
-            marks = list({mark.segment: mark for mark in marks}.values())
-            prompt = prompt_of(conversation, marks, namespace)
-            seen = cache.lookup(prompt, now)
-            lease, call = cache.begin(prompt, now), naive.begin(conversation, namespace, marks, now)
-            assert lease.usage == call["usage"]
-            assert lease.usage.prompt == prompt.n_tokens
-            assert (seen.read_tokens, seen.segment, seen.reason) == (lease.hit.read_tokens, lease.hit.segment, lease.hit.reason)
-            assert (seen.reason == "hit") is (seen.segment is not None)
-            open_calls.append((lease, call))
-        if is_interrupted:
-            state = cache.snapshot()
-            cache = BreakpointCache(min_tokens, is_ttl_interchangeable=is_ttl_interchangeable)
-            cache.restore(state)

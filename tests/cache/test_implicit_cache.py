@@ -1,19 +1,18 @@
-"""Implicit caches: the documented behaviour, and a brute-force model that keeps every prefix in a plain list."""
+"""Implicit caches: what is documented, then cost, memory and snapshots."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import Lease
-from contextkit.cache.prompt import Breakpoint, Prompt, common
+from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 
@@ -102,6 +101,42 @@ def test_use_keeps_a_prefix_alive_and_only_what_it_uses() -> None:
     assert cache.lookup(talk(12), 501).expires_at == 500
 
 
+def test_a_tail_that_is_gone_dies_though_the_conversation_goes_on() -> None:
+    cache = ImplicitCache(0, 1, 300)
+    call(cache, talk(10, "tail"), 0)
+    call(cache, talk(12, "tail"), 200)
+    assert cache.lookup(talk(10, "tail"), 299).read_tokens == 1100
+    assert cache.lookup(talk(10, "tail"), 300).read_tokens == 1000
+    assert cache.lookup(talk(12, "tail"), 300).read_tokens == 1300
+
+
+def test_what_came_back_after_dying_survives_another_branch() -> None:
+    cache = ImplicitCache(0, 1, 300)
+    call(cache, talk(7), 0)
+    call(cache, talk(1), 200)
+    call(cache, talk(4), 350)
+    call(cache, talk(1, *"abcdefghij"), 360)
+    assert cache.lookup(talk(7), 370).read_tokens == 400
+
+
+def test_a_slow_answer_to_an_older_request_shortens_nothing() -> None:
+    cache = ImplicitCache(0, 1, 300)
+    slow = cache.begin(talk(9), 0)
+    call(cache, talk(5), 100)
+    cache.publish(slow, 150)
+    assert cache.lookup(talk(9), 299).read_tokens == 900
+    assert cache.lookup(talk(9), 399).read_tokens == 500
+    assert cache.lookup(talk(9), 400).reason == "ttl_expired"
+
+
+def test_what_is_read_reaches_the_minimum_after_rounding() -> None:
+    cache = ImplicitCache(1500, 1000, 300)
+    call(cache, talk(19), 0)
+    assert cache.lookup(talk(19), 1).read_tokens == 0
+    call(cache, talk(20), 2)
+    assert cache.lookup(talk(20), 3).read_tokens == 2000
+
+
 def test_a_branch_keeps_its_trunk_alive() -> None:
     cache = ImplicitCache(0, 1, 300)
     call(cache, talk(30), 0)
@@ -109,6 +144,15 @@ def test_a_branch_keeps_its_trunk_alive() -> None:
         call(cache, talk(10, *"abcdefghi"[:turn]), turn * 200)
     assert cache.lookup(talk(10), 2000).read_tokens == 1000
     assert cache.lookup(talk(11), 2000).read_tokens == 1000
+
+
+def test_a_lookup_or_a_quote_changes_nothing() -> None:
+    cache = ImplicitCache(0, 1, 300)
+    call(cache, talk(5), 0)
+    before = cache.snapshot()
+    cache.lookup(talk(5), 299)
+    assert cache.quote(talk(6), 299) == Usage(100, 500, 0, 0, 0)
+    assert cache.snapshot() == before
 
 
 def test_the_lifetime_counts_from_the_start_of_the_request() -> None:
@@ -162,7 +206,7 @@ def test_a_changed_setting_loses_its_level_and_those_behind(settings: tuple[str,
 
 def test_breakpoints_change_nothing() -> None:
     plain = talk(20)
-    marked = Prompt(plain.namespaces, plain.level_ends, plain.digests, plain.ends_tokens, plain.positions, (Breakpoint(3, 1800, 1),), plain.n)
+    marked = replace(plain, breakpoints=(Breakpoint(3, 1800, 1),))
     cache = ImplicitCache(1024, 128, 300)
     call(cache, marked, 0)
     assert cache.lookup(plain, 1) == cache.lookup(marked, 1)
@@ -222,6 +266,13 @@ def test_a_tail_that_changes_each_turn_leaves_no_chain_behind() -> None:
     assert len(trunk["steps"]) < 5
 
 
+def test_a_short_branch_leaves_the_long_one_where_it_is() -> None:
+    cache = ImplicitCache(0, 1, 300)
+    call(cache, talk(500), 0)
+    call(cache, talk(3, "aside"), 1)
+    assert sorted(len(run["keys"]) for run in json.loads(cache.snapshot())["runs"]) == [1, 500]
+
+
 def test_memory_stays_bounded_over_weeks() -> None:
     cache = ImplicitCache(0, 1, 300)
     for step in range(4_000):
@@ -258,7 +309,10 @@ def test_a_snapshot_restores_exactly() -> None:
     assert other.snapshot() == cache.snapshot()
 
 
-@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'{"kind":"breakpoint_cache","version":1}', b'{"kind":"implicit_cache","version":1,"runs":[3]}'])
+OURS = b'{"kind":"implicit_cache","version":1,"runs":[3]}'
+
+
+@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'{"kind":"breakpoint_cache","version":1}', OURS])
 def test_what_is_not_a_snapshot_is_refused_and_nothing_is_lost(state: bytes) -> None:
     cache = ImplicitCache(0, 1, 300)
     call(cache, talk(5), 0)
@@ -283,87 +337,6 @@ def test_stats_add_up_to_the_bills() -> None:
     call(cache, talk(5), 0)
     call(cache, talk(7), 1)
     assert cache.stats() == {
-        "requests": 2, "hits": 1, "miss_first_write": 1, "read_tokens": 500, "fresh_tokens": 700, "output_tokens": 14, "segments_written": 7,
-        "segments": 7,
+        "requests": 2, "hits": 1, "miss_first_write": 1, "read_tokens": 500, "fresh_tokens": 700, "output_tokens": 14,
+        "segments_written": 7, "segments": 7,
     }  # fmt: skip
-
-
-# --- a second opinion: whole prefixes in a plain list -----------------------------------------------------------------------------
-
-
-class Naive:
-    """Every prefix of every prompt as a list, with its own expiry; slow and obvious."""
-
-    def __init__(self, min_tokens: int, granularity: int, ttl: float) -> None:
-        self.min_tokens, self.granularity, self.ttl = min_tokens, granularity, ttl
-        self.expiries: list[list] = []
-
-    @staticmethod
-    def prefixes(conversation: list[Block], settings: tuple[str, str, str]) -> list:
-        return [(settings[: block.level + 1], [(b.level, b.text) for b in conversation[: i + 1]]) for i, block in enumerate(conversation)]
-
-    def begin(self, conversation: list[Block], settings: tuple[str, str, str], now: float) -> tuple[int, list]:
-        prefixes = self.prefixes(conversation, settings)
-        live = [prefix for prefix, expires in self.expiries if expires > now]
-        shared = max((i + 1 for i, prefix in enumerate(prefixes) if prefix in live), default=0)
-        self.store(prefixes[:shared], now, now)
-        read = sum(block.tokens for block in conversation[:shared]) // self.granularity * self.granularity
-        return (read if read >= self.min_tokens else 0), prefixes
-
-    def store(self, prefixes: list, at: float, now: float) -> None:
-        self.expiries = [pair for pair in self.expiries if pair[1] > now]
-        for prefix in prefixes:
-            known = next((pair for pair in self.expiries if pair[0] == prefix), None)
-            if known:
-                known[1] = max(known[1], at + self.ttl)
-            else:
-                self.expiries.append([prefix, at + self.ttl])
-
-
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(
-            st.just("begin"),
-            st.tuples(st.lists(st.sampled_from("aaab"), max_size=9), st.sampled_from([("m", "", ""), ("m", "", ""), ("m", "", "none"), ("n", "", "")])),
-        ),
-        st.tuples(st.just("publish"), st.integers(0, 3)),
-        st.tuples(st.just("wait"), st.sampled_from([0, 1, 149, 150, 299.5, 300, 90_000])),
-    ),
-    max_size=40,
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(STEPS, st.sampled_from([(0, 1), (6, 1), (4, 4), (5, 2)]), st.booleans())
-def test_it_agrees_with_comparing_whole_prefixes(steps: list, rule: tuple[int, int], is_interrupted: bool) -> None:
-    cache, naive = ImplicitCache(*rule, 300), Naive(*rule, 300)
-    open_calls: list[tuple[Lease, list]] = []
-    sent: list[Prompt] = []
-    now = 0.0
-    for what, value in steps:
-        if what == "wait":
-            now += value
-        elif what == "publish" and value < len(open_calls):
-            lease, prefixes = open_calls.pop(value)
-            cache.publish(lease, now)
-            naive.store(prefixes, lease.at, now)
-        elif what == "begin":
-            path, namespace = value
-            sizes = {"a": 3, "b": 2}
-            conversation = [Block("tools", 2, 0), Block("system", 3, 1), *(Block(letter, sizes[letter]) for letter in path)]
-            prompt = prompt_of(conversation, namespace)
-            seen = cache.lookup(prompt, now)
-            lease = cache.begin(prompt, now)
-            read, prefixes = naive.begin(conversation, namespace, now)
-            assert (seen.read_tokens, lease.hit.read_tokens) == (read, read)
-            assert lease.usage == Usage(prompt.n_tokens - read, read, 0, 0, 0)
-            assert (seen.reason == "hit") is (read > 0) is (seen.segment is not None)
-            longest = max((common(prompt, other) for other in sent), default=0)
-            assert read <= (prompt.ends_tokens[longest - 1] if longest else 0)
-            sent.append(prompt)
-            open_calls.append((lease, prefixes))
-        if is_interrupted:
-            state = cache.snapshot()
-            cache = ImplicitCache(*rule, 300)
-            cache.restore(state)
-            assert cache.snapshot() == state

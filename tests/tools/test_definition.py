@@ -72,6 +72,10 @@ def test_markers_are_the_layouts() -> None:
     assert Tool.raw({**server, **marked}) == Tool.raw(server)
 
 
+def test_a_name_only_anthropic_takes_can_be_read() -> None:
+    assert Tool.raw({**ANTHROPIC, "name": "x" * 128}).name == "x" * 128
+
+
 def test_neutral_may_leave_out_description_and_parameters() -> None:
     empty = {"name": "ping", "description": "", "parameters": {"type": "object", "properties": {}}}
     assert Tool.raw({"name": "ping"}).definition == empty
@@ -122,14 +126,14 @@ def test_without_a_runner_nothing_runs() -> None:
         ({}, "a tool definition with the keys [] is in no known form: {\"name\", \"description\", \"parameters\"}, "),
         ({"type": 3}, "a tool definition with the keys ['type'] is in no known form"),
         ({"type": "function", "function": None}, "a tool definition has no object under 'function'; known forms: "),
-        ({"type": "function", "function": {}}, "tool '': a name is 1 to 64 of a-z A-Z 0-9 _ - ; give another with name=…"),
-        ({**ANTHROPIC, "name": "a.b"}, "tool 'a.b': a name is 1 to 64 of"),
+        ({"type": "function", "function": {}}, "tool '': a name is 1 to 128 of a-z A-Z 0-9 _ - ; give it another"),
+        ({**ANTHROPIC, "name": "a.b"}, "tool 'a.b': a name is 1 to 128 of"),
         ({**NEUTRAL, "strict": True}, "tool 'find': strict is unknown; a neutral definition has name, description, parameters"),
         ({**ANTHROPIC, "input_schema": {"properties": {}}}, "tool 'find': its schema must be an object's: {\"type\": \"object\", "),
         ({**NEUTRAL, "parameters": []}, "tool 'find': its schema must be an object's"),
         ({**NEUTRAL, "description": 3}, "tool 'find': its description must be text, not int"),
         ({**NEUTRAL, "parameters": {"type": "object", "enum": {1}}}, "tool 'find': set has no JSON form"),
-        ({**NEUTRAL, "parameters": {"type": "object", "default": float("nan")}}, "tool 'find': nan has no JSON form at $.parameters.default"),
+        ({**NEUTRAL, "parameters": {"type": "object", "x": float("nan")}}, "tool 'find': nan has no JSON form at $.parameters.x"),
     ],
 )
 def test_error_says_what_is_wrong(definition: dict[str, Any], text: str) -> None:

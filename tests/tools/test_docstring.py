@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextkit.tools.docstring import read_docstring
+from contextkit.tools.signature.docstring import read_docstring
 
 GOOGLE = """Summary over
     two lines.
@@ -98,7 +98,9 @@ def test_indent_of_the_source_does_not_matter() -> None:
     assert read_docstring(dedented) == read_docstring(GOOGLE)
 
 
-@pytest.mark.parametrize("text", ["", "Plain.", "Use it: now.\n\nWith ``:ref:`` and a\n  quote: here.", "Args are fine.\n\n-----\n\nArgs of all kinds."])
+@pytest.mark.parametrize(
+    "text", ["", "Plain.", "Use it: now.\n\nWith ``:ref:`` and a\n  quote: here.", "Args are fine.\n\n-----\n\nArgs of all kinds."]
+)
 def test_prose_has_no_parameters(text: str) -> None:
     assert read_docstring(text).parameters == {}
     assert read_docstring(text).description == text

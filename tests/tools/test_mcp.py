@@ -46,8 +46,8 @@ def test_listing_as_a_dict() -> None:
 def test_call_may_be_sync_or_a_lambda_around_a_coroutine() -> None:
     [_, sync] = Tool.from_mcp(LISTING, call=lambda name, arguments: name)
     assert sync.run({}) == "list"
-    [_, wrapped] = Tool.from_mcp(LISTING, call=lambda name, arguments: call_tool(name, arguments))
-    assert asyncio.run(wrapped.arun({})) == "list {}"  # type: ignore[arg-type]
+    [_, wrapped] = Tool.from_mcp(LISTING, call=lambda name, arguments: call_tool(name.upper(), arguments))
+    assert asyncio.run(wrapped.arun({})) == "LIST {}"  # type: ignore[arg-type]
 
 
 def test_a_list_of_tools_will_do() -> None:
@@ -102,7 +102,7 @@ def test_a_real_server_and_session() -> None:
         (3, 'an MCP listing is {"tools": […]}, its object, or a list of tools, not int'),
         ({}, "an MCP listing is"),
         ({"tools": [{}]}, "an MCP tool has no name; pass the answer to tools/list as it came"),
-        ({"tools": [{"name": "x" * 65, "inputSchema": {"type": "object"}}]}, f"tool '{'x' * 65}': a name is 1 to 64 of"),
+        ({"tools": [{"name": "x" * 129, "inputSchema": {"type": "object"}}]}, f"tool '{'x' * 129}': a name is 1 to 128 of"),
         ({"tools": [{"name": "x"}]}, "tool 'x': its schema must be an object's"),
     ],
 )

@@ -97,7 +97,9 @@ def test_defaults_are_the_functions_own() -> None:
 
 def test_pydantic_defaults_without_a_signature_default_are_passed() -> None:
     @tool
-    def collect(a: Annotated[int, Field(default=7)], b: Annotated[list[int], Field(default_factory=list)], c: int = Field(5, ge=1)) -> object:
+    def collect(
+        a: Annotated[int, Field(default=7)], b: Annotated[list[int], Field(default_factory=list)], c: int = Field(5, ge=1)
+    ) -> object:
         """Collect."""
         return a, b, c
 
@@ -174,6 +176,21 @@ def test_message_of_a_validator_does_not_repeat_a_long_value() -> None:
         tool(spell).run({"word": {"word": "§" * 1000}})
     assert "is not a word" in str(caught.value)
     assert str(caught.value).count("§" * 80) == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("\ud800", "- word: Input should be a valid string, unable to parse raw data as a unicode string, not \"\\ud800\""),
+        (float("nan"), "- word: Input should be 'a' or 'b', not NaN"),
+        ({"é": [1, None]}, "- word: Input should be 'a' or 'b', not {\"é\": [1, null]}"),
+    ],
+)
+def test_any_value_can_be_told_of(word: object, text: str) -> None:
+    with pytest.raises(InvalidCall) as caught:
+        check.run({"n": {"n": 2}, "word": word})
+    assert str(caught.value).splitlines()[1:] == [text]
+    assert str(caught.value).encode()
 
 
 def test_many_mistakes_are_counted() -> None:

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.prompt import Prompt
-from contextkit.canonical import Json, canonical, parse as read_json
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical
+from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.layout.layout import Layout
 from contextkit.layout.normal_form import marker_of
@@ -22,8 +24,15 @@ from contextkit.models import Model, model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect, framed
 from contextkit.providers.openai import chat_reply as answers
 from contextkit.providers.openai.chat_messages import (
-    KINDS, WIRE, definition_tool, messages_of, result_of, said_by, tool_definition, whole,
-)  # fmt: skip
+    KINDS,
+    WIRE,
+    definition_tool,
+    messages_of,
+    result_of,
+    said_by,
+    tool_definition,
+    whole,
+)
 from contextkit.providers.openai.endings import grammar, inherited, layout_of, marks_of, plan_of, prompt_of
 from contextkit.providers.provider import Parsed, Reply, Turn
 
@@ -65,8 +74,8 @@ class OpenAIChat:
     grammar = GRAMMAR
 
     def __init__(
-        self, model: str, *, max_tokens: int | None = None, ttl: str = "30m", prompt_cache_key: str | None = None, system_role: str = "developer",
-        **params: Json,
+        self, model: str, *, max_tokens: int | None = None, ttl: str = "30m", prompt_cache_key: str | None = None,
+        system_role: str = "developer", **params: Json,
     ) -> None:  # fmt: skip
         if ttl != "30m" or system_role not in _SYSTEM:
             raise UsageError(f"ttl={ttl!r}, system_role={system_role!r}: Chat takes ttl '30m' and the role 'developer' or 'system'")
@@ -109,6 +118,14 @@ class OpenAIChat:
     def reply(self, response: Any) -> Reply:
         """A `ChatCompletion` or its dict."""
         return answers.reply(response)
+
+    def is_complete(self, response: Mapping[str, Json]) -> bool:
+        """Whether a finish reason came."""
+        return response["choices"][0].get("finish_reason") is not None
+
+    def usage(self, response: Mapping[str, Json]) -> Usage:
+        """What a completion says it is billed."""
+        return answers.usage(response.get("usage") or {})
 
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
         """What chunks amount to."""

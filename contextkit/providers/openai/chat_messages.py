@@ -14,8 +14,19 @@ from typing import Any
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
 from contextkit.providers.openai.spellings import (
-    as_error, at, filename, function_of, is_text, media_of, neutral, spoken, text_of, titled, url_of, written_arguments,
-)  # fmt: skip
+    as_error,
+    at,
+    filename,
+    function_of,
+    is_text,
+    media_of,
+    neutral,
+    spoken,
+    text_of,
+    titled,
+    url_of,
+    written_arguments,
+)
 
 WIRE = "openai_chat"
 
@@ -33,8 +44,9 @@ def parts_of(blocks: Json) -> list[Json]:
 def messages_of(role: str, parts: Json) -> list[Json]:
     """Neutral parts as one message of `role`; native whole messages among them stand alone."""
     messages: list[Json] = []
-    for is_whole, blocks in groupby(blocks_of(parts), key=lambda block: "role" in block):
-        messages += blocks if is_whole else [{"role": role, "content": list(blocks)}]
+    for is_whole, group in groupby(blocks_of(parts), key=lambda block: "role" in block):
+        blocks = list(group)
+        messages += blocks if is_whole else [{"role": role, "content": blocks}]
     return messages
 
 
@@ -92,8 +104,12 @@ _CANDIDATES: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
 """Type of a content part → neutral parts that might render to it."""
 
 
+def _nothing(block: Mapping[str, Json]) -> list[Json]:
+    return []
+
+
 def _part(block: Mapping[str, Json]) -> Json:
-    candidates = _CANDIDATES.get(str(block.get("type")), lambda block: [])(block)
+    candidates = _CANDIDATES.get(str(block.get("type")), _nothing)(block)
     return neutral(block, WIRE, candidates, lambda part: normal(_PARTS[part["type"]](part)))
 
 

@@ -82,7 +82,7 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
     Raises `UsageError` for a lifetime the model does not offer.
     """
     if TTLS.get(ttl) not in (*model.ttls_seconds, TTLS["30m"]):
-        raise UsageError(f"ttl={ttl!r}: {model.name} takes one of {[name for name, s in TTLS.items() if s in model.ttls_seconds] or ['30m']}")
+        raise UsageError(f"ttl={ttl!r}: {model.name} has no such lifetime, leave ttl out")
     options = params.get("prompt_cache_options") or {}
     seconds = TTLS.get(options.get("ttl", ttl), TTLS["30m"])
     has_marks = model.cache == "breakpoints"
@@ -93,7 +93,7 @@ def marks_of(track: Track, cuts: list[Cut], params: Mapping[str, Json]) -> tuple
     """The explicit marks found while cutting; `cuts[i]` became segment `i`. A mark's own lifetime wins over the request's."""
     default = _seconds(_options(params))
     return tuple(
-        Breakpoint(index, TTLS.get(found.marker.get("ttl"), default), 1)
+        Breakpoint(index, TTLS.get(str(found.marker.get("ttl")), default), 1)
         for index, found in enumerate(cuts)
         if isinstance(found.marker, dict) and found.marker.get("mode") == "explicit"
     )
@@ -143,7 +143,8 @@ def _add_implicit(layout: Layout, found: dict[int, Breakpoint], ttl: int) -> Non
 
 def _keyed(params: Mapping[str, Json]) -> dict[str, Json]:
     """Parameters with those that key by one of their fields reduced to it."""
-    reasoning = {name: value for name, value in (params.get("reasoning") or {}).items() if name not in _UNKEYED_REASONING and value is not None}
+    given = params.get("reasoning") or {}
+    reasoning = {name: value for name, value in given.items() if name not in _UNKEYED_REASONING and value is not None}
     return {**params, "reasoning": reasoning, "prompt_cache_mode": _options(params).get("mode")}
 
 

@@ -118,7 +118,7 @@ def function_of(definition: Mapping[str, Json]) -> tuple[Json, Json, Json]:
     fields = block["function"] if isinstance(block.get("function"), dict) else block
     parameters = fields.get("parameters", fields.get("input_schema"))
     if parameters is None or "name" not in fields:
-        raise InvalidTool(f"tool of type {block.get('type')!r} runs at another provider only: leave it out, or give a function in its place")
+        raise InvalidTool(f"tool of type {block.get('type')!r} runs at its own provider only: leave it out or give a function")
     return fields["name"], fields.get("description", ""), parameters
 
 

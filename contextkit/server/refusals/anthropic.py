@@ -56,7 +56,7 @@ def _option(body: Mapping[str, Json], *path: str) -> Json:
 
 
 def _is_thinking(body: Mapping[str, Json]) -> bool:
-    return _option(body, "thinking", "type") == "enabled"
+    return bool(_option(body, "thinking", "type") == "enabled")
 
 
 def new_version(sent: Sent) -> Iterator[Refusal]:
@@ -113,27 +113,26 @@ def order(asked: Asked) -> Iterator[Refusal]:
     turns = _turns(asked.sent.body)
     if turns[0].role != "user":
         yield invalid('messages: first message must use the "user" role')
-    for before, turn in pairwise([*turns, None]):
-        assert before is not None
-        if before.role == "system":
-            yield from _mid_system(asked, before, turns, turn)
+    for at, turn in enumerate(turns):
+        if turn.role == "system" and at:
+            yield from _mid_system(asked, turns[at - 1], turn, turns[at + 1 :])
 
 
-def _mid_system(asked: Asked, system: _Spoken, turns: list[_Spoken], after: _Spoken | None) -> Iterator[Refusal]:
+def _mid_system(asked: Asked, before: _Spoken, system: _Spoken, after: list[_Spoken]) -> Iterator[Refusal]:
     if not asked.model.accepts_mid_system:
         yield invalid(f"messages.{system.index}.role: `system` messages are not supported by this model")
-    before = turns[turns.index(system) - 1]
     ends_in_result = before.role == "assistant" and before.blocks and str(before.blocks[-1]["type"]).endswith("_tool_result")
     if before.role != "user" and not ends_in_result:
         yield invalid(f"messages.{system.index}: a `system` message must follow a `user` message")
-    if after and after.role != "assistant":
+    if after and after[0].role != "assistant":
         yield invalid(f"messages.{system.index}: a `system` message must be last or be followed by an `assistant` message")
 
 
 def answered(asked: Asked) -> Iterator[Refusal]:
     """Each call has its result in the next turn, and each result its call in the turn before."""
     turns = [turn for turn in _turns(asked.sent.body) if turn.role != "system"]
-    for before, turn in pairwise([_Spoken(0, "", []), *turns, _Spoken(len(asked.sent.body["messages"]), "user", [])]):
+    edges = _Spoken(0, "", []), _Spoken(len(asked.sent.body["messages"]), "user", [])
+    for before, turn in pairwise([edges[0], *turns, edges[1]]):
         uses, results = before.ids("tool_use", "id"), turn.ids("tool_result", "tool_use_id")
         open_ids = [use for use in uses if use not in results]
         orphans = [result for result in results if result not in uses]
@@ -150,17 +149,18 @@ def answered(asked: Asked) -> Iterator[Refusal]:
 
 
 def unique_calls(asked: Asked) -> Iterator[Refusal]:
-    """No id twice."""
-    for kind, field in (("tool_use", "id"), ("tool_result", "tool_use_id")):
-        ids = [name for turn in _turns(asked.sent.body) for name in turn.ids(kind, field)]
-        if len(set(ids)) < len(ids):
-            yield invalid(f"messages: `{kind}` ids must be unique")
+    """No id twice in a turn."""
+    for turn in _turns(asked.sent.body):
+        for kind, field in (("tool_use", "id"), ("tool_result", "tool_use_id")):
+            ids = turn.ids(kind, field)
+            if len(set(ids)) < len(ids):
+                yield invalid(f"messages.{turn.index}: `{kind}` ids must be unique")
 
 
 def prefill(asked: Asked) -> Iterator[Refusal]:
-    """Words put into the model's mouth; a paused turn, which ends in a server's tool block, goes on."""
+    """Words put into the model's mouth; a paused turn goes on."""
     last = _turns(asked.sent.body)[-1]
-    ends_in_text = last.role == "assistant" and (not last.blocks or last.blocks[-1]["type"] == "text")
+    ends_in_text = last.role == "assistant" and (not last.blocks or last.blocks[-1]["type"] == "text") and not asked.continues
     if ends_in_text and not asked.model.accepts_prefill:
         yield invalid("This model does not support assistant message prefill. The conversation must end with a user message.")
     if ends_in_text and _is_thinking(asked.sent.body):
@@ -183,8 +183,8 @@ def marks(asked: Asked) -> Iterator[Refusal]:
 def automatic(asked: Asked) -> Iterator[Refusal]:
     """A top-level marker that would be a fifth, or contradict the one that is there."""
     marker, layout = asked.sent.body.get("cache_control"), asked.parsed.layout
-    place = _last_markable(layout) if marker else None
-    if place is None:
+    place = _last_markable(layout)
+    if marker is None or place is None:
         return
     own = next((mark for mark in layout.breakpoints if mark.segment == place), None)
     if own and _TTLS[own.ttl_seconds] != marker.get("ttl", "5m"):

@@ -10,7 +10,23 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json
 from contextkit.server.refusals.refusal import (
-    ANYTHING, ARRAY, FLAG, NUMBER, OBJECT, TEXT, TEXT_OR_ARRAY, TEXTS, WHOLE, Kind, Refusal, Sent, kinds, misfits, missing, one_of, unknown,
+    ANYTHING,
+    ARRAY,
+    FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TEXT_OR_ARRAY,
+    TEXTS,
+    WHOLE,
+    Kind,
+    Refusal,
+    Sent,
+    kinds,
+    misfits,
+    missing,
+    one_of,
+    unknown,
 )  # fmt: skip
 
 VERSIONS = ("2023-06-01", "2026-10-21")

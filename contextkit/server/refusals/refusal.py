@@ -52,6 +52,8 @@ class Asked:
     """What the cache sees of it."""
     model: Model
     """The row of the model asked."""
+    continues: bool
+    """Whether it ends with the words of a turn this server paused."""
 
 
 Early = Callable[[Sent], Iterator[Refusal]]

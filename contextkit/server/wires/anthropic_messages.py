@@ -13,6 +13,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.server.diagnostics import anthropic_diagnosis
 from contextkit.server.refusals import anthropic as refusals
+from contextkit.server.refusals.anthropic_shape import invalid
 from contextkit.server.refusals.refusal import Refusal
 from contextkit.server.replies import Part
 from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
@@ -125,7 +126,7 @@ def fault(status: int, kind: str | None, message: str | None) -> Refusal:
 
 
 def _unreadable(fault: UnreadableRequest) -> Refusal:
-    return refusals.invalid(str(fault))
+    return invalid(str(fault))
 
 
 def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
@@ -136,6 +137,6 @@ WIRE = Wire(
     name="anthropic_messages", family="anthropic", id_prefix="msg", workspace="anthropic-workspace-id",
     early=refusals.EARLY, late=refusals.LATE, unreadable=_unreadable, unknown_model=_unknown_model, fault=fault, impossible={},
     error=error, error_event=lambda refusal: _event(error(refusal)), statuses=STATUSES, content=content, whole=whole, stream=stream,
-    is_silent=lambda body: body.get("max_tokens") == 0, diagnose=anthropic_diagnosis,
+    silent=lambda body: "truncated" if body.get("max_tokens") == 0 else None, diagnose=anthropic_diagnosis,
     is_remembered=lambda body: body.get("diagnostics") is not None,
 )  # fmt: skip

@@ -91,8 +91,8 @@ class Wire:
     """The response."""
     stream: Callable[[Answer], Stream]
     """The response as events."""
-    is_silent: Callable[[Mapping[str, Json]], bool]
-    """Whether a request only fills the cache and is answered with nothing."""
+    silent: Callable[[Mapping[str, Json]], str | None]
+    """How a request ends that only fills the cache and is answered with nothing; None for every other."""
     diagnose: Callable[[Fingerprints, Fingerprint, int], Json]
     """Its diagnosis."""
     is_remembered: Callable[[Mapping[str, Json]], bool]

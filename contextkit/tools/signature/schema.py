@@ -7,6 +7,7 @@ the same bytes in every process: properties in the order of the signature, keywo
 from __future__ import annotations
 
 import inspect
+import json
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -130,26 +131,30 @@ def _resolved(function: Callable[..., object], tool: str, parameter: inspect.Par
 
 def _modelled(tool: str, fields: dict[str, tuple[Any, Any]]) -> tuple[type[BaseModel], Json]:
     """The pydantic model of the fields and its schema, or an error that names the field at fault."""
-    from pydantic.errors import PydanticUserError
-
     try:
         return _model(fields)
-    except (PydanticUserError, NameError, TypeError) as error:
+    except _faults() as error:
         for name, field in fields.items():
             _probe(tool, name, field)
-        raise InvalidTool(f"tool {tool!r}: its parameters have no JSON Schema ({_first_line(error)})") from None
+        raise InvalidTool(f"tool {tool!r}: its parameters have no JSON Schema ({_first_sentence(error)})") from None
 
 
 def _probe(tool: str, name: str, field: tuple[Any, Any]) -> None:
-    from pydantic.errors import PydanticUserError
-
     try:
         _model({name: field})
-    except (PydanticUserError, NameError, TypeError) as error:
+    except _faults() as error:
         raise InvalidTool(
-            f"tool {tool!r}: the type of parameter {name!r} has no JSON Schema ({_first_line(error)}); "
+            f"tool {tool!r}: the type of parameter {name!r} has no JSON Schema ({_first_sentence(error)}); "
             "use str, int, float, bool, list, dict, tuple, Literal, an Enum, a dataclass or a pydantic model"
         ) from None
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """What pydantic raises for a type it cannot describe."""
+    from pydantic.errors import PydanticUserError
+    from pydantic_core import SchemaError
+
+    return PydanticUserError, SchemaError, NameError, TypeError
 
 
 def _model(fields: dict[str, tuple[Any, Any]]) -> tuple[type[BaseModel], Json]:
@@ -217,13 +222,14 @@ def _for_the_model(tool: str, error: ValidationError) -> str:
     details = error.errors(include_url=False)
     lines = [f"- {_path(detail['loc'])}: {_mistake(detail)}" for detail in details[:_SHOWN]]
     more = [f"- and {len(details) - _SHOWN} more"] if len(details) > _SHOWN else []
-    return "\n".join([f"the arguments do not fit tool {tool!r}; correct them and call it again:", *lines, *more])
+    text = "\n".join([f"the arguments do not fit tool {tool!r}; correct them and call it again:", *lines, *more])
+    return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate could not be sent back
 
 
 def _path(location: tuple[int | str, ...]) -> str:
     """`filters[0].field`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-    return short("".join(steps).lstrip("."))
+    return short("".join(steps).lstrip(".")) or "arguments"
 
 
 _MISTAKES = {"missing": "is required and was not given", "extra_forbidden": "is not a parameter of this tool"}
@@ -245,9 +251,7 @@ def _shortened(detail: ErrorDetails) -> str:
 
 def _shown(value: object) -> str:
     """The value as the model wrote it."""
-    from pydantic_core import to_json
-
-    return to_json(value, fallback=repr).decode()
+    return json.dumps(value, ensure_ascii=False, skipkeys=True, default=repr)
 
 
 def short(text: str) -> str:
@@ -259,5 +263,5 @@ def short(text: str) -> str:
     return text if len(text) <= ECHO else text[: ECHO - 1] + "…"
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0].strip()
+def _first_sentence(error: BaseException) -> str:
+    return " ".join(str(error).split()).partition(". ")[0]

@@ -1,0 +1,1 @@
+"""The demonstration: one task, one scripted model, three ways to build the requests."""

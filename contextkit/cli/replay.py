@@ -1,0 +1,103 @@
+"""`contextkit replay`: a recorded session through `Context`, and what it would have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from contextkit.canonical import Json, canonical
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.summary import Summary, summarise
+from contextkit.providers.provider import Provider
+
+MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-5.6-sol", "openai-responses": "gpt-5.6-sol"}
+"""Provider → the model asked where none is named."""
+BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768}
+"""Thinking level of a recording → tokens; a model that takes efforts gets the level itself."""
+MAX_TOKENS = 64_000
+
+
+@click.command("replay")
+@click.argument("path", type=click.Path())
+@click.option("--provider", "name", type=click.Choice(list(MODELS)), default="anthropic", show_default=True, help="Whose endpoint to speak.")
+@click.option("--model", help="Model to ask.  [default: claude-opus-4-5, or gpt-5.6-sol]")
+@click.option("--via", type=click.Choice(["sdk", "direct"]), default="sdk", show_default=True, help="The real client over HTTP, or no HTTP.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object, every call's bill included.")
+def command(path: str, name: str, model: str | None, via: str, as_json: bool) -> None:
+    """Say a recorded session (a pi session file) again through Context, against the local provider, at its recorded times.
+
+    \b
+    contextkit replay session.jsonl
+    contextkit replay session.jsonl --provider openai-chat --model gpt-6.1-sol --json
+    """
+    ledger = replayed(path, name, model or MODELS[name], via, _progress(as_json))
+    summary = summarise(ledger)
+    if as_json:
+        click.echo(canonical(_figures(summary, ledger)))
+        return
+    from contextkit.report.terminal import show
+
+    click.echo(f"{path} · replayed on {model or MODELS[name]} via {via}")
+    show(summary)
+
+
+def replayed(path: str, name: str, model: str, via: str, progress: Callable[[int], None], observe: Callable[[Any], None] | None = None) -> Ledger:
+    """The ledger of a replay; `observe` is shown every request before it leaves."""
+    from contextkit.cli.replaying import Clock, Replay
+    from contextkit.cli.roads import ROADS
+    from contextkit.importers.pi import read_pi
+
+    recording = read_pi(path)
+    build = _PROVIDERS[name]
+    with ROADS[via](build(model, "off").wire) as road:
+        replay = Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe or (lambda request: None))
+        return replay.run()[1]
+
+
+def _progress(is_quiet: bool) -> Callable[[int], None]:
+    def tell(n: int) -> None:
+        if not is_quiet and n % 20 == 0:
+            click.echo(f"  {n} calls", err=True)
+
+    return tell
+
+
+def _anthropic(model: str, level: str) -> Provider:
+    from contextkit.models import model_named
+    from contextkit.providers.anthropic.messages import AnthropicMessages
+
+    takes_budget = model_named(model).accepts_prefill  # the models before adaptive thinking are those that still accept prefill
+    thinking: dict[str, Json] = {}
+    if level in BUDGETS:
+        thinking = {"thinking": {"type": "enabled", "budget_tokens": BUDGETS[level]}} if takes_budget else {"output_config": {"effort": _EFFORT[level]}}
+    return AnthropicMessages(model, max_tokens=MAX_TOKENS, **thinking)
+
+
+_EFFORT = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh"}
+
+
+def _chat(model: str, level: str) -> Provider:
+    from contextkit.providers.openai.chat import OpenAIChat
+
+    return OpenAIChat(model, **({"reasoning_effort": _EFFORT[level]} if level in _EFFORT else {}))
+
+
+def _responses(model: str, level: str) -> Provider:
+    from contextkit.providers.openai.responses import OpenAIResponses
+
+    return OpenAIResponses(model, **({"reasoning": {"effort": _EFFORT[level]}} if level in _EFFORT else {}))
+
+
+_PROVIDERS: dict[str, Callable[[str, str], Provider]] = {"anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses}
+
+
+def _figures(summary: Summary, ledger: Ledger) -> Json:
+    counters = ("fresh", "read", "write_5m", "write_1h", "output")
+    return {
+        "calls": summary.calls, "hit_rate": summary.hit_rate, "cost_usd": summary.cost_usd, "cost_usd_uncached": summary.cost_uncached_usd,
+        "misses": [asdict(miss) for miss in summary.misses],
+        "per_call": [{name: getattr(exchange.usage, name) for name in counters} for exchange in ledger],
+    }  # fmt: skip

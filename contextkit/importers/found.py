@@ -1,0 +1,52 @@
+"""Which format a file is in, by its content, and the ledger it holds.
+
+Takes a path, gives a ledger. Every importer is one row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from contextkit.errors import UnreadableLog
+from contextkit.importers.pi import is_pi, ledger_of, read_pi
+from contextkit.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One kind of file."""
+
+    name: str
+    """What people call it."""
+    is_it: Callable[[bytes], bool]
+    """Whether a file that starts with this line is one."""
+    read: Callable[[Path], Ledger]
+    """What it holds."""
+
+
+FORMATS = (
+    Format("contextkit ledger", lambda line: b'"contextkit_ledger"' in line, Ledger.read),
+    Format("pi session", is_pi, lambda path: ledger_of(read_pi(path))),
+)
+
+
+def ledger_at(path: str | Path) -> tuple[str, Ledger]:
+    """Name of the format and the ledger of a file, or of a context's folder.
+
+    Raises `UnreadableLog` for what is not there, empty, or of no known format.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / "ledger.jsonl"
+    if not file.is_file():
+        raise UnreadableLog(f"{file}: there is no such file; give a ledger.jsonl, a context's folder, or a pi session")
+    with file.open("rb") as lines:
+        first = lines.readline()
+    if not first.strip():
+        raise UnreadableLog(f"{file}: the file is empty")
+    for known in FORMATS:
+        if known.is_it(first):
+            return known.name, known.read(file)
+    raise UnreadableLog(f"{file} line 1: of no known format; known are {', '.join(known.name for known in FORMATS)}")

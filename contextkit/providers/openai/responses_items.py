@@ -1,0 +1,182 @@
+"""Responses items: neutral parts and log entries in OpenAI's words, and back.
+
+Field names are those of `openai.types.responses` 3.52. What the endpoint has no words for is projected: a failed tool's output begins
+`Error: `, a plain-text document is a text part, another wire's thinking is dropped. An item with no neutral form is kept whole, as a
+native part. A custom tool's call is answered by an item of its own kind, so its neutral id carries the prefix `CUSTOM`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from contextkit.canonical import Json
+from contextkit.layout.normal_form import normal
+from contextkit.providers.openai.spellings import (
+    as_error,
+    at,
+    filename,
+    function_of,
+    is_text,
+    media_of,
+    neutral,
+    spoken,
+    text_of,
+    titled,
+    url_of,
+    written_arguments,
+)
+
+WIRE = "openai_responses"
+CUSTOM = "custom_tool_call-"
+"""Stands before the id of a custom tool's call."""
+PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
+"""Types of content parts; everything else in a native part is a whole item."""
+_MACHINE = frozenset({"id", "status"})
+"""Fields the API adds to items it lists; on what users and tools say they are no part of a prompt."""
+_NULLABLE: Mapping[str, tuple[str, ...]] = {"code_interpreter_call": ("code", "outputs"), "image_generation_call": ("result",)}
+"""Type of an item → fields a request must have even when they are null."""
+OUTPUTS: Mapping[str, str] = {"function_call_output": "", "custom_tool_call_output": CUSTOM}
+"""Type of an item that answers a call → prefix of the call's neutral id."""
+
+
+def blocks_of(parts: Json) -> list[Json]:
+    """Neutral parts as content parts."""
+    return [_PARTS[part["type"]](part) for part in parts]
+
+
+def parts_of(blocks: Json) -> list[Json]:
+    """Content parts as neutral parts; what has no neutral form is kept verbatim."""
+    return [_part(normal(block)) for block in blocks]
+
+
+def items_of(role: str, parts: Json) -> list[Json]:
+    """Neutral parts as one message of `role`; native whole items among them stand alone."""
+    items: list[Json] = []
+    for is_part, group in groupby(blocks_of(parts), key=lambda block: block.get("type") in PARTS):
+        blocks = list(group)
+        items += [{"role": role, "content": blocks}] if is_part else blocks
+    return items
+
+
+def whole(item: Mapping[str, Json]) -> dict[str, Json]:
+    """An item in its one spelling: typed, without nulls, what users and tools say without ids; an output of one text part is a string.
+
+    >>> whole({"type": "function_call_output", "id": "fc_1", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]})
+    {'type': 'function_call_output', 'call_id': 'c', 'output': '4'}
+    """
+    kind = item.get("type") or ("message" if "role" in item else None)
+    is_said = kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
+    said = {key: value for key, value in item.items() if value is not None and not (is_said and key in _MACHINE)}
+    output = normal(said.get("output")) if kind in OUTPUTS else None
+    if isinstance(output, list) and len(output) == 1 and output[0].keys() == {"type", "text"} and output[0]["type"] == "input_text":
+        said["output"] = output[0]["text"]
+    return {"type": kind, **dict.fromkeys(_NULLABLE.get(str(kind), ())), **{key: value for key, value in said.items() if key != "type"}}
+
+
+def definition_tool(definition: Mapping[str, Json]) -> Json:
+    """A neutral tool definition as Responses sends it."""
+    native = definition.get("native")
+    if native is not None and native["wire"] == WIRE:
+        return native["block"]
+    name, description, parameters = function_of(definition)
+    return {"type": "function", "name": name, "description": description, "parameters": parameters, "strict": False}
+
+
+def tool_definition(tool: Mapping[str, Json]) -> Json:
+    """A tool of a request body as a neutral definition."""
+    if tool.keys() == {"type", "name", "description", "parameters", "strict"} and (tool["type"], tool["strict"]) == ("function", False):
+        return {key: tool[key] for key in ("name", "description", "parameters")}
+    return {"native": {"wire": WIRE, "block": dict(tool)}}
+
+
+def _text(text: str) -> Json:
+    return {"type": "input_text", "text": text}
+
+
+def _document(part: Mapping[str, Json]) -> Json:
+    if is_text(part):
+        return _text(text_of(part))
+    if "url" in part:
+        return {"type": "input_file", "file_url": part["url"], **({"filename": part["title"]} if "title" in part else {})}
+    return {"type": "input_file", "file_data": url_of(part), "filename": filename(part)}
+
+
+_PARTS: dict[str, Callable[[Any], Json]] = {
+    "text": lambda part: _text(part["text"]),
+    "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": url_of(part)},
+    "document": _document,
+    "native": lambda part: part["block"] if part["wire"] == WIRE else _text(spoken(part["block"])),
+}
+_CANDIDATES: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "input_text": lambda block: [{"type": "text", "text": at(block, "text")}],
+    "input_image": lambda block: [{"type": "image", **media_of(at(block, "image_url"))}],
+    "input_file": lambda block: titled(media_of(at(block, "file_data") or at(block, "file_url")), at(block, "filename")),
+}
+"""Type of a content part → neutral parts that might render to it."""
+
+
+def _nothing(block: Mapping[str, Json]) -> list[Json]:
+    return []
+
+
+def _part(block: Mapping[str, Json]) -> Json:
+    candidates = _CANDIDATES.get(str(block.get("type")), _nothing)(block)
+    return neutral(block, WIRE, candidates, lambda part: normal(_PARTS[part["type"]](part)))
+
+
+def answered(body: Mapping[str, Json]) -> list[Json]:
+    """What a tool gave."""
+    blocks = blocks_of(body["content"])
+    if len(blocks) == 1 and blocks[0].get("type") in OUTPUTS:
+        return blocks
+    output = as_error(blocks, "input_text") if body["is_error"] else blocks
+    kind = "custom_tool_call_output" if body["call_id"].startswith(CUSTOM) else "function_call_output"
+    return [{"type": kind, "call_id": body["call_id"].removeprefix(CUSTOM), "output": output or ""}]
+
+
+def replied(body: Mapping[str, Json]) -> list[Json]:
+    """What the model said: its own items, or another wire's reply in ours."""
+    native = body["native"]
+    if native["wire"] == WIRE:
+        return list(native["body"])
+    text: list[Json] = [{"type": "message", "role": "assistant", "content": body["text"]}] if body["text"] else []
+    return text + [_call(call) for call in body["calls"]]
+
+
+def _call(call: Mapping[str, Json]) -> Json:
+    return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written_arguments(call["arguments"])}
+
+
+KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "user": lambda body: items_of("user", body["content"]),
+    "assistant": replied,
+    "result": answered,
+    "notice": lambda body: items_of("user", [{"type": "text", "text": body["text"]}]),
+    "epoch": lambda body: items_of("user", body["summary"]),
+}
+"""Entry kind → items."""
+
+
+def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:
+    """The neutral parts of a message that should have `role`; the whole item, kept, where it is anything else."""
+    plain = whole(item)
+    content = plain.get("content")
+    parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content or []
+    is_plain = plain.keys() == {"type", "role", "content"} and all(part["type"] in PARTS for part in parts)
+    if is_plain and (plain["type"], plain["role"]) == ("message", role):
+        yield from parts_of(parts)
+    else:
+        yield {"type": "native", "wire": WIRE, "block": normal(plain)}
+
+
+def result_of(item: Mapping[str, Json]) -> Json:
+    """An item that answers a call as the body of a result."""
+    plain = normal(whole(item))
+    output = plain["output"]
+    content = [{"type": "text", "text": output}] if isinstance(output, str) else parts_of(output)
+    body = {"call_id": OUTPUTS[plain["type"]] + plain["call_id"], "name": "", "content": content, "is_error": False}
+    if normal(whole(answered(body)[0])) != plain:
+        body["content"] = [{"type": "native", "wire": WIRE, "block": plain}]
+    return body

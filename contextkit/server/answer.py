@@ -1,0 +1,299 @@
+"""One request, from its bytes to the bytes that answer it; no sockets.
+
+read → check → parse → lease → next script → publish → end → one exchange in the ledger. What is billed comes from the reference cache
+over what was parsed from the bytes, and from nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, cast
+
+from contextkit.cache.prefix_cache import Lease
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest
+from contextkit.layout.normal_form import normal
+from contextkit.layout.tokens import counter_for
+from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.ledger import outline
+from contextkit.models import model_named
+from contextkit.providers import PARSERS
+from contextkit.server.diagnostics import Fingerprint
+from contextkit.server.refusals.anthropic import EARLY_COUNT, moved
+from contextkit.server.refusals.refusal import Asked, Refusal, Sent, first
+from contextkit.server.replies import Part, ReplyScript
+from contextkit.server.state import State
+from contextkit.server.wires import anthropic_messages, openai_chat, openai_responses
+from contextkit.server.wires.wire import Answer, Wire
+
+if TYPE_CHECKING:
+    from contextkit.server.replies import ErrorEvent
+
+MESSAGES, CHAT, RESPONSES = anthropic_messages.WIRE, openai_chat.WIRE, openai_responses.WIRE
+COUNT = replace(MESSAGES, early=EARLY_COUNT)
+"""`/v1/messages/count_tokens`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What goes back."""
+
+    status: int
+    """HTTP status; 0 where the connection closes before there is one."""
+    headers: tuple[tuple[str, str], ...]
+    """Headers, length aside."""
+    chunks: tuple[bytes, ...]
+    """The body."""
+    length: int | None
+    """Length announced for the body, None for a stream."""
+    is_whole: bool
+    """Whether the body ends; else the connection closes behind `chunks`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request that was let in."""
+
+    state: State
+    wire: Wire
+    asked: Asked
+    script: ReplyScript
+    parts: tuple[Part, ...]
+    """Parts of the script, ids and signatures filled in."""
+    id: str
+    number: int
+    at: float
+    lease: Lease
+
+
+def answer(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
+    """The response to a request with body `raw`, in the provider's words; raises only what the callable that replies raises."""
+    with state.lock:
+        asked = _understood(state, wire, headers, raw)
+        if isinstance(asked, Refusal):
+            return refused(state, wire, asked)
+        script = _script(state, wire, asked)
+        refusal = _instead(wire, script)
+        if refusal:
+            _record(state, wire, asked, error=refusal.type)
+            return refused(state, wire, refusal)
+        return _served(_begun(state, wire, asked, script))
+
+
+def count_tokens(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
+    """The size of a prompt, as Anthropic's `count_tokens` tells it."""
+    with state.lock:
+        asked = _understood(state, wire, headers, raw)
+        if isinstance(asked, Refusal):
+            return refused(state, wire, asked)
+        return answered(state, wire, {"input_tokens": asked.parsed.prompt.n_tokens})
+
+
+def answered(state: State, wire: Wire, value: Json) -> Outcome:
+    """JSON with status 200."""
+    return _json(state, wire, 200, value)
+
+
+def refused(state: State, wire: Wire, refusal: Refusal) -> Outcome:
+    """An error in the provider's words."""
+    wait = () if refusal.retry_after is None else (("retry-after", f"{refusal.retry_after:g}"),)
+    return _json(state, wire, refusal.status, wire.error(refusal), *wait)
+
+
+def failed(state: State, wire: Wire, fault: Exception) -> Outcome:
+    """A mistake in our own code, or in the callable that replies: logged with its trace, answered with a 500 that no SDK retries."""
+    logging.getLogger("contextkit.server").error("request failed", exc_info=fault)
+    what = str(fault) if isinstance(fault, ContextKitError) else type(fault).__name__
+    refusal = wire.fault(500, None, f"the local server could not answer: {what}; its log has the trace")
+    return _json(state, wire, 500, wire.error(refusal), ("x-should-retry", "false"))
+
+
+def _json(state: State, wire: Wire, status: int, value: Json, *headers: tuple[str, str]) -> Outcome:
+    body = canonical(value)
+    return Outcome(status, (*_headers(state, wire), ("content-type", "application/json"), *headers), (body,), len(body), True)
+
+
+def _headers(state: State, wire: Wire) -> tuple[tuple[str, str], ...]:
+    name = "request-id" if wire.family == "anthropic" else "x-request-id"
+    return ((name, f"req_{state.number('request'):024d}"),)
+
+
+# Understanding -----------------------------------------------------------------------------------------------------------------------
+
+
+def _understood(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Asked | Refusal:
+    """The request, or the first thing that is wrong with it."""
+    try:
+        body = parse(raw)
+    except NotSerialisable as fault:
+        keyless = first(check(Sent(headers, {})) for check in wire.early[:1])
+        return keyless or wire.fault(400, None, f"The request body is not valid JSON: {fault}")
+    if not isinstance(body, dict):
+        return wire.fault(400, None, "The request body must be a JSON object.")
+    sent = Sent(headers, body)
+    return first(check(sent) for check in wire.early) or _parsed(state, wire, sent)
+
+
+def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
+    try:
+        model = model_named(sent.body["model"])
+        if model.provider != wire.family:
+            raise UnknownModel(f"{model.name} is not a model of {wire.family}")
+        parsed = PARSERS[wire.name](sent.body)
+    except UnknownModel as fault:
+        return wire.unknown_model(sent.body["model"], fault)
+    except UnreadableRequest as fault:
+        return wire.unreadable(fault)
+    layout = parsed.layout
+    asked = Asked(sent, parsed, model, bool(layout.n) and layout.track.body(layout.n - 1) in state.paused)
+    ordinal = state.signatures.moved(layout) if model.binds_thinking else None
+    return first(check(asked) for check in wire.late) or (asked if ordinal is None else moved(sent.body, ordinal))
+
+
+def _script(state: State, wire: Wire, asked: Asked) -> ReplyScript:
+    ending = wire.silent(asked.sent.body)
+    return ReplyScript.model_validate({"stop": ending}) if ending else state.replies.next(asked.parsed, asked.sent.body)
+
+
+def _instead(wire: Wire, script: ReplyScript) -> Refusal | None:
+    """The error a script asks for in place of a response."""
+    fault = script.fault
+    if fault and fault.kind == "status":
+        return replace(wire.fault(fault.status, fault.type, fault.message), retry_after=fault.retry_after)
+    return wire.impossible.get(script.ending)
+
+
+# Serving -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _begun(state: State, wire: Wire, asked: Asked, script: ReplyScript) -> _Call:
+    now, number = state.clock.now(), state.number(wire.id_prefix)
+    cache = state.cache(wire.family, asked.model, asked.sent.headers.get(wire.workspace, ""))
+    parts = tuple(_named(state, wire, part) for part in script.parts)
+    return _Call(state, wire, asked, script, parts, f"{wire.id_prefix}_{number:024d}", number, now, cache.begin(asked.parsed.prompt, now))
+
+
+def _named(state: State, wire: Wire, part: Part) -> Part:
+    """The part with the id or signature it left out."""
+    return _NAMES[part.type](state, wire, part)
+
+
+def _signed(state: State, wire: Wire, part: Any) -> Part:
+    proof = blake2b(f"{state.number('signature')} {part.thinking}".encode("utf-8", "surrogatepass"), digest_size=48).digest()
+    signed: Part = part if part.signature is not None else part.model_copy(update={"signature": base64.b64encode(proof).decode()})
+    return signed
+
+
+def _identified(state: State, wire: Wire, part: Any) -> Part:
+    prefix = "toolu" if wire.family == "anthropic" else "call"
+    called: Part = part if part.id is not None else part.model_copy(update={"id": f"{prefix}_{state.number('call'):024d}"})
+    return called
+
+
+_NAMES: dict[str, Callable[[State, Wire, Any], Part]] = {"text": lambda state, wire, part: part, "thinking": _signed, "call": _identified}
+
+
+def _served(call: _Call) -> Outcome:
+    kind = call.script.fault.kind if call.script.fault else "none"
+    return _ENDINGS[kind](call)
+
+
+def _never(call: _Call) -> Outcome:
+    """Billed, never readable, never answered."""
+    _record(call.state, call.wire, call.asked, error="aborted", call=call, usage=call.lease.usage)
+    return Outcome(0, (), (), None, False)
+
+
+def _completed(call: _Call) -> Outcome:
+    """The response as it should be."""
+    spoken = _spoken(call, call.parts, None)
+    _remember(call, spoken)
+    return _streamed(call, spoken, None) if call.asked.sent.body.get("stream") else answered(call.state, call.wire, call.wire.whole(spoken))
+
+
+def _cut(call: _Call) -> Outcome:
+    """A part of the response, then nothing."""
+    spoken = _spoken(call, call.parts[: _n_parts(call)], "cut")
+    if call.asked.sent.body.get("stream"):
+        return replace(_streamed(call, spoken, b""), is_whole=False)
+    whole = answered(call.state, call.wire, call.wire.whole(spoken))
+    return replace(whole, chunks=(whole.chunks[0][: len(whole.chunks[0]) // 2],), is_whole=False)
+
+
+def _broken(call: _Call) -> Outcome:
+    """A part of the response, then an error."""
+    fault = cast("ErrorEvent", call.script.fault)
+    spoken = _spoken(call, call.parts[: _n_parts(call)], fault.type)
+    refusal = call.wire.fault(call.wire.statuses.get(fault.type, 500), fault.type, fault.message)
+    is_streamed = call.asked.sent.body.get("stream")
+    return _streamed(call, spoken, call.wire.error_event(refusal)) if is_streamed else refused(call.state, call.wire, refusal)
+
+
+_ENDINGS: dict[str, Callable[[_Call], Outcome]] = {"none": _completed, "never": _never, "cut": _cut, "error_event": _broken}
+
+
+def _n_parts(call: _Call) -> int:
+    after: int = getattr(call.script.fault, "after_parts", len(call.parts))
+    return after
+
+
+def _streamed(call: _Call, spoken: Answer, instead: bytes | None) -> Outcome:
+    """The events of what was spoken; `instead` stands where the end would."""
+    stream = call.wire.stream(spoken)
+    headers = (*_headers(call.state, call.wire), ("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
+    return Outcome(200, headers, (stream.head, *stream.parts, stream.tail if instead is None else instead), None, True)
+
+
+def _spoken(call: _Call, parts: tuple[Part, ...], error: str | None) -> Answer:
+    """The response begins, and ends `seconds` later with `parts` said: publish, bill, record."""
+    state, asked, script = call.state, call.asked, call.script
+    cache = state.cache(call.wire.family, asked.model, asked.sent.headers.get(call.wire.workspace, ""))
+    cache.publish(call.lease, call.at)
+    counted, thought = _n_output(asked, parts)
+    output = counted if script.output_tokens is None or error else script.output_tokens
+    state.clock.advance(script.seconds)
+    usage = cache.end(call.lease, output, state.clock.now())
+    now = Fingerprint(asked.model.name, asked.parsed.params, asked.parsed.prompt)
+    diagnosis = call.wire.diagnose(state.fingerprints, now, usage.read or 0)
+    if call.wire.is_remembered(asked.sent.body):
+        state.fingerprints.keep(call.id, now)
+    _record(state, call.wire, asked, error=error, call=call, usage=usage, ended_at=state.clock.now(), first_byte_at=call.at)
+    return Answer(call.id, call.number, int(call.at), asked.sent.body, parts, script.ending, usage, min(thought, output), diagnosis)
+
+
+def _n_output(asked: Asked, parts: tuple[Part, ...]) -> tuple[int, int]:
+    """Tokens of everything, and of the thinking in it."""
+    counter = counter_for(asked.model)
+    sizes = [(part.type, counter.count(block)) for part, block in zip(parts, MESSAGES.content(parts), strict=True)]
+    return sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking")
+
+
+def _remember(call: _Call, spoken: Answer) -> None:
+    """What a later request is checked against."""
+    blocks = call.wire.content(spoken.parts)
+    if call.asked.model.binds_thinking and any(part.type == "thinking" for part in spoken.parts):
+        call.state.signatures.issue(call.asked.parsed.layout, blocks)
+    if spoken.stop == "paused" and blocks:
+        call.state.paused.add(canonical(normal(blocks[-1])))
+
+
+def _record(
+    state: State, wire: Wire, asked: Asked, *, error: str | None, call: _Call | None = None, usage: Usage | None = None,
+    ended_at: float | None = None, first_byte_at: float | None = None,
+) -> None:  # fmt: skip
+    """One exchange: digests and sizes, no text. Conversations are told apart by their first message."""
+    layout, prompt = asked.parsed.layout, asked.parsed.prompt
+    start = prompt.level_ends[1]
+    session = blake2b(layout.track.body(start), digest_size=8).hexdigest() if start < layout.n else "empty"
+    sent = outline(state.lanes.get(session), prompt, layout.track.entries, 0) if call else None
+    if call:
+        state.lanes[session] = prompt
+    at = call.at if call else state.clock.now()
+    made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
+    exchange = Exchange(made_up, session, "main", at, first_byte_at, ended_at, wire.family, asked.model.name, sent, usage, None, error)
+    state.ledger.append(exchange)

@@ -1,0 +1,171 @@
+"""The local provider as an ASGI application.
+
+Takes HTTP, gives HTTP: routes, bodies, broken connections. What is answered is decided in `answer.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, cast
+
+from contextkit.canonical import Json, canonical
+from contextkit.errors import ContextKitError, MissingExtra
+from contextkit.models import MODELS, Model
+from contextkit.server import control
+from contextkit.server.answer import CHAT, COUNT, MESSAGES, RESPONSES, Outcome, answer, answered, count_tokens, failed, refused
+from contextkit.server.refusals.refusal import Refusal, Sent, first
+from contextkit.server.state import State
+from contextkit.server.wires.wire import Wire
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_POSTS = (
+    ("/v1/messages", MESSAGES, answer),
+    ("/v1/messages/count_tokens", COUNT, count_tokens),
+    ("/v1/chat/completions", CHAT, answer),
+    ("/v1/responses", RESPONSES, answer),
+)
+
+
+def app(state: State) -> Starlette:
+    """The application over `state`, for any ASGI server.
+
+    Raises `MissingExtra` without starlette.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.exceptions import HTTPException
+        from starlette.routing import Route
+    except ImportError:
+        raise MissingExtra("the local server", "server") from None
+    routes = [Route(path, _posted(state, wire, act), methods=["POST"]) for path, wire, act in _POSTS]
+    routes += [
+        Route("/v1/models", _listing(state), methods=["GET"]),
+        Route("/v1/models/{name:path}", _listing(state), methods=["GET"]),
+        Route("/_contextkit/ledger", _ledger(state), methods=["GET"]),
+    ]
+    routes += [Route(f"/_contextkit/{name}", _control(state, act), methods=["POST"]) for name, act in control.ROUTES.items()]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _lost(state)})
+
+
+class Written:
+    """An outcome on its way out."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Send it, and close the connection where it is not whole."""
+        outcome = self._outcome
+        if outcome.status:
+            length = () if outcome.length is None else (("content-length", str(outcome.length)),)
+            headers = [(name.encode(), value.encode()) for name, value in (*outcome.headers, *length)]
+            await send({"type": "http.response.start", "status": outcome.status, "headers": headers})
+        for chunk in outcome.chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await (send({"type": "http.response.body", "body": b"", "more_body": False}) if outcome.is_whole else _hang_up(receive))
+
+
+async def _hang_up(receive: Receive) -> None:
+    """Close the connection behind what was written: ASGI has no word for it, so uvicorn's transport is asked."""
+    transport = getattr(getattr(receive, "__self__", None), "transport", None)
+    if transport is None:
+        raise ConnectionAbortedError("a scripted fault closes the connection; under this ASGI server only an exception can")
+    transport.close()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+_Endpoint = Callable[["Request"], Awaitable[Any]]
+
+
+def _posted(state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, str], bytes], Outcome]) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        raw = await request.body()
+        try:
+            return Written(act(state, wire, request.headers, raw))
+        except Exception as fault:  # noqa: BLE001  # a user's callable may raise anything; its trace is logged, the client gets a 500
+            return Written(failed(state, wire, fault))
+
+    return endpoint
+
+
+def _wire_of(request: Request) -> Wire:
+    """Whose words an answer outside the endpoints takes: Anthropic's client says its version on every call."""
+    return MESSAGES if "anthropic-version" in request.headers else CHAT
+
+
+def _listing(state: State) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        wire, name = _wire_of(request), request.path_params.get("name")
+        refusal = first(check(Sent(request.headers, {})) for check in wire.early[:1])
+        mine = [model for model in MODELS.values() if model.provider == wire.family and name in (None, model.name)]
+        if name is not None and not mine:
+            refusal = refusal or Refusal(404, wire.fault(404, None, None).type, f"model: {name}", None, "model_not_found")
+        if refusal:
+            return Written(refused(state, wire, refusal))
+        rows = [_ROWS[wire.family](model) for model in mine]
+        return Written(answered(state, wire, _LISTS[wire.family](rows) if name is None else rows[0]))
+
+    return endpoint
+
+
+def _anthropic_row(model: Model) -> dict[str, Json]:
+    """anthropic/types/model_info.py; an epoch value stands for an unknown date."""
+    return {
+        "type": "model", "id": model.name, "display_name": model.name, "created_at": "1970-01-01T00:00:00Z", "lifecycle": "active",
+        "max_input_tokens": model.window_tokens,
+    }  # fmt: skip
+
+
+_ROWS: dict[str, Callable[[Model], dict[str, Json]]] = {
+    "anthropic": _anthropic_row,
+    "openai": lambda model: {"id": model.name, "object": "model", "created": 0, "owned_by": "contextkit"},
+}
+_LISTS: dict[str, Callable[[list[dict[str, Json]]], Json]] = {
+    "anthropic": lambda rows: {"data": rows, "has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]},
+    "openai": lambda rows: {"object": "list", "data": rows},
+}
+
+
+def _ledger(state: State) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        lines = control.ledger_lines(state)
+        return Written(Outcome(200, (("content-type", "application/x-ndjson"),), (lines,), len(lines), True))
+
+    return endpoint
+
+
+def _control(state: State, act: Callable[[State, bytes], Json]) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        raw = await request.body()
+        try:
+            with state.lock:
+                return _plain(200, act(state, raw))
+        except ContextKitError as fault:
+            return _plain(400, {"error": str(fault)})
+
+    return endpoint
+
+
+def _plain(status: int, value: Json) -> Written:
+    body = canonical(value)
+    return Written(Outcome(status, (("content-type", "application/json"),), (body,), len(body), True))
+
+
+def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
+    """Paths and methods nobody answers."""
+
+    async def handler(request: Request, lost: Exception) -> Any:
+        fault = cast("HTTPException", lost)
+        if request.url.path.startswith("/_contextkit/"):
+            return _plain(fault.status_code, {"error": f"{fault.detail}: see contextkit/server/control.py for what there is"})
+        wire = _wire_of(request)
+        return Written(refused(state, wire, wire.fault(fault.status_code, None, f"{fault.detail}: {request.method} {request.url.path}")))
+
+    return handler

@@ -1,0 +1,69 @@
+"""What tests in any language steer the server with: clock, scripts, reset, ledger.
+
+Takes a state and the JSON of a request, gives JSON; bad input is `{"error": …}` and changes nothing.
+
+    POST /_contextkit/clock   {"advance_seconds": 300} or {"now": 1790000000}   → {"now": …}
+    POST /_contextkit/script  {"replies": [script, …]}                          → {"waiting": n}
+    POST /_contextkit/reset                                                     → {"now": …}
+    GET  /_contextkit/ledger                                                    → a ledger file: one line of version, one an exchange
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from contextkit.canonical import Json, parse
+from contextkit.errors import UnreadableRequest
+from contextkit.ledger.ledger import HEADER
+from contextkit.ledger.row import encode
+from contextkit.server.refusals.refusal import ARRAY, NUMBER, Kind
+from contextkit.server.state import State
+
+
+def move_clock(state: State, raw: bytes) -> Json:
+    """Move the clock forward."""
+    moves: dict[str, Callable[[float], None]] = {"advance_seconds": state.clock.advance, "now": state.clock.set}
+    name, value = _only(raw, dict.fromkeys(moves, NUMBER))
+    moves[name](_seconds(name, value))
+    return {"now": state.clock.now()}
+
+
+def add_script(state: State, raw: bytes) -> Json:
+    """Put replies behind those that wait."""
+    _, replies = _only(raw, {"replies": ARRAY})
+    state.replies.extend(replies)
+    return {"waiting": len(state.replies)}
+
+
+def reset(state: State, raw: bytes) -> Json:
+    """Forget everything."""
+    state.reset()
+    return {"now": state.clock.now()}
+
+
+def ledger_lines(state: State) -> bytes:
+    """The ledger as the file it would be."""
+    return HEADER + b"".join(encode(exchange) + b"\n" for exchange in list(state.ledger))
+
+
+ROUTES: Mapping[str, Callable[[State, bytes], Json]] = {"clock": move_clock, "script": add_script, "reset": reset}
+"""Last step of the path → what a POST does."""
+
+
+def _only(raw: bytes, fields: Mapping[str, Kind]) -> tuple[str, Json]:
+    """The one field of a JSON object, which is among `fields`."""
+    body = parse(raw)
+    names = " or ".join(fields)
+    if not isinstance(body, dict) or len(body) != 1 or next(iter(body)) not in fields:
+        raise UnreadableRequest("body", f"expected an object with one field: {names}")
+    ((name, value),) = body.items()
+    if not fields[name].holds(value):
+        raise UnreadableRequest(name, f"Input should be {fields[name].words}")
+    return name, value
+
+
+def _seconds(name: str, value: Json) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise UnreadableRequest(name, "Input should be a number of seconds") from None

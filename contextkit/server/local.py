@@ -1,0 +1,147 @@
+"""The local provider on a port: in a thread beside a test, or in the foreground.
+
+    with LocalServer(replies=[{"parts": [{"type": "text", "text": "hi"}]}], now=0.0) as server:
+        client = anthropic.Anthropic(base_url=server.url, api_key="any")
+
+Listens on loopback unless `host` says otherwise. API keys are neither checked nor kept.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from contextkit.errors import MissingExtra, UsageError
+from contextkit.ledger.ledger import Ledger
+from contextkit.server.app import app
+from contextkit.server.replies import ReplySource
+from contextkit.server.state import Clock, State
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+LOOPBACK = "127.0.0.1"
+_START_SECONDS = 10.0
+
+
+class LocalServer:
+    """A provider that is not there, for the real SDK clients.
+
+    `replies` is a list of scripts (see `replies.py`), a callable `(parsed, body) -> script`, or None for an echo. `now` starts the clock
+    at a given second; a clock that was given stands still unless `is_frozen=False`.
+    """
+
+    def __init__(
+        self, replies: ReplySource | Iterable[Any] | None = None, *, now: float | None = None, is_frozen: bool | None = None,
+        host: str = LOOPBACK, port: int = 0,
+    ) -> None:  # fmt: skip
+        self._state = State(Clock(now, is_frozen=now is not None if is_frozen is None else is_frozen), replies)
+        self._host, self._port = host, port
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Base URL for Anthropic's client; OpenAI's takes it with `/v1` behind."""
+        return _url(self._host, self._port)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was sent and billed since the last reset."""
+        return self._state.ledger
+
+    @property
+    def clock(self) -> Clock:
+        """The time its caches live by."""
+        return self._state.clock
+
+    def script(self, replies: Iterable[Any]) -> None:
+        """Put replies behind those that wait; raises `UnreadableRequest` naming the one that is wrong."""
+        with self._state.lock:
+            self._state.replies.extend(replies)
+
+    def reset(self) -> None:
+        """Forget caches, ledger, waiting scripts and counters; the clock goes back to its start."""
+        self._state.reset()
+
+    def start(self) -> Self:
+        """Listen. Raises `UsageError` where the port is taken, `MissingExtra` without uvicorn."""
+        listener = _listener(self._host, self._port)
+        self._port = listener.getsockname()[1]
+        self._server = _server(self._state)
+        self._thread = threading.Thread(target=self._server.run, args=([listener],), name="contextkit-server", daemon=True)
+        self._thread.start()
+        patience = time.monotonic() + _START_SECONDS
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < patience:
+            time.sleep(0.002)
+        if not self._server.started:
+            listener.close()
+            raise UsageError(f"the local server did not start on {self.url} within {_START_SECONDS:g} s")
+        return self
+
+    def stop(self) -> None:
+        """Close the port and every connection."""
+        if self._server and self._thread:
+            self._server.should_exit = True
+            self._thread.join(_START_SECONDS)
+        self._server = self._thread = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+
+def serve(
+    host: str = LOOPBACK, port: int = 8787, *, replies: ReplySource | Iterable[Any] | None = None, now: float | None = None,
+    is_frozen: bool = False, announce: Callable[[str], None] = lambda url: None,
+) -> None:  # fmt: skip
+    """Answer in the foreground until interrupted; `announce` is told the URL once the port is open.
+
+    Raises `UsageError` where the port is taken, `MissingExtra` without uvicorn.
+    """
+    server = _server(State(Clock(now, is_frozen=is_frozen), replies))
+    listener = _listener(host, port)
+    announce(_url(host, listener.getsockname()[1]))
+    try:
+        server.run([listener])
+    except KeyboardInterrupt:
+        return
+    finally:
+        listener.close()
+
+
+def _server(state: State) -> Server:
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtra("the local server", "server") from None
+    settings = uvicorn.Config(
+        app(state), log_config=None, log_level="critical", access_log=False, lifespan="off", loop="asyncio", http="h11", ws="none",
+        timeout_keep_alive=75, timeout_graceful_shutdown=1, server_header=False,
+    )  # fmt: skip
+    return uvicorn.Server(settings)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as fault:
+        listener.close()
+        raise UsageError(f"cannot listen on {host}:{port} ({fault.strerror}): choose another port, 0 for any free one") from None
+    return listener
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,99 @@
+"""Everything the local provider remembers: the time, its caches, what it said and what it billed.
+
+Knows no wire and no socket; `reset` brings it back to the moment it was made.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable
+from threading import RLock
+from typing import Any
+
+from contextkit.cache.prefix_cache import PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.errors import UnreadableRequest
+from contextkit.ledger.ledger import Ledger
+from contextkit.models import Model
+from contextkit.server.diagnostics import Fingerprints
+from contextkit.server.replies import Replies, ReplySource
+from contextkit.server.signatures import Signatures
+from contextkit.simulator.reference import reference_cache
+
+
+class Clock:
+    """The time caches live by: it runs, or stands until it is moved.
+
+    >>> clock = Clock(1000.0, is_frozen=True)
+    >>> clock.advance(5)
+    >>> clock.now()
+    1005.0
+    """
+
+    def __init__(self, start: float | None = None, *, is_frozen: bool = False) -> None:
+        """`start` in seconds since 1970, None for now."""
+        self._start = start
+        self.is_frozen = is_frozen
+        """Whether only `advance` and `set` move it."""
+        self.reset()
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self._base + (0.0 if self.is_frozen else time.monotonic() - self._made)
+
+    def advance(self, seconds: float) -> None:
+        """Move forward. Raises `UnreadableRequest` for what is not a finite number of at least 0."""
+        if not math.isfinite(seconds) or seconds < 0:
+            raise UnreadableRequest("advance_seconds", "a finite number, 0 or more: time does not go back, reset the server instead")
+        self._base += seconds
+
+    def set(self, now: float) -> None:
+        """Move forward to `now`. Raises `UnreadableRequest` where that lies behind."""
+        if not math.isfinite(now) or now < self.now():
+            raise UnreadableRequest("now", "a time that has not passed yet: time does not go back, reset the server instead")
+        self._base += now - self.now()
+
+    def reset(self) -> None:
+        """Back to the start."""
+        self._base = time.time() if self._start is None else self._start
+        self._made = time.monotonic()
+
+
+class State:
+    """What one server remembers. Hold `lock` while reading more than one thing of it."""
+
+    def __init__(self, clock: Clock, replies: ReplySource | Iterable[Any] | None = None) -> None:
+        self.lock = RLock()
+        self.clock = clock
+        self.replies = Replies(replies)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget caches, ledger, waiting scripts and counters; the clock goes back to its start."""
+        with self.lock:
+            self.clock.reset()
+            if getattr(self, "ledger", None) is not None:
+                self.replies.clear()
+            self.ledger = Ledger()
+            self.signatures = Signatures()
+            self.fingerprints = Fingerprints()
+            self.paused: set[bytes] = set()
+            """Last blocks of turns that were paused: they may stand at the end of a request."""
+            self.lanes: dict[str, Prompt] = {}
+            """Last prompt recorded of each conversation."""
+            self._caches: dict[tuple[str, str, str], PrefixCache[Prompt]] = {}
+            self._counters: Counter[str] = Counter()
+
+    def cache(self, family: str, model: Model, workspace: str) -> PrefixCache[Prompt]:
+        """The cache of one model in one workspace."""
+        key = (family, model.name, workspace)
+        if key not in self._caches:
+            self._caches[key] = reference_cache(model)
+        return self._caches[key]
+
+    def number(self, kind: str) -> int:
+        """1, 2, 3, … for each kind."""
+        self._counters[kind] += 1
+        return self._counters[kind]

@@ -1,0 +1,112 @@
+"""`POST /v1/chat/completions` as OpenAI answers it.
+
+Field names are those of `openai.types` 3.52: chat/chat_completion.py, chat/chat_completion_chunk.py, completion_usage.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical
+from contextkit.server.refusals import openai as refusals
+from contextkit.server.replies import Part
+from contextkit.server.wires.openai_shared import STATUSES, error, fault, unknown_model, unreadable
+from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
+
+FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "paused": "stop", "refused": "content_filter"}
+"""Neutral ending → `finish_reason`; a prompt that does not fit is a 400 here."""
+
+
+def content(parts: tuple[Part, ...]) -> list[Json]:
+    """What is said and called; thinking does not leave this endpoint."""
+    return [_PARTS[part.type](part) for part in parts if part.type in _PARTS]
+
+
+_PARTS: dict[str, Callable[[Any], Json]] = {
+    "text": lambda part: {"type": "text", "text": part.text},
+    "call": lambda part: {
+        "id": part.id, "type": "function", "function": {"name": part.name, "arguments": canonical(part.arguments).decode()},
+    },
+}  # fmt: skip
+
+
+def usage(bill: Usage, thinking_tokens: int) -> Json:
+    """A bill in Chat's counters: `prompt_tokens` holds what was read and written."""
+    prompt, output, written = bill.prompt or 0, bill.output or 0, (bill.write_5m or 0) + (bill.write_1h or 0)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+        "prompt_tokens_details": {"cached_tokens": bill.read, "cache_write_tokens": written, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": thinking_tokens, "audio_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0,
+        },
+    }  # fmt: skip
+
+
+def whole(answer: Answer) -> Json:
+    """A `ChatCompletion`."""
+    said = content(answer.parts)
+    texts = [block["text"] for block in said if block["type"] == "text"]
+    calls = [block for block in said if block["type"] == "function"]
+    words = "".join(texts) if texts or not calls else None
+    called = {"tool_calls": calls} if calls else {}
+    message = {"role": "assistant", "content": words, "refusal": None, "annotations": [], **called}
+    choice = {"index": 0, "message": message, "finish_reason": FINISHES[answer.stop], "logprobs": None}
+    return _envelope(answer, "chat.completion") | {"choices": [choice], "usage": usage(answer.usage, answer.thinking_tokens)}
+
+
+def stream(answer: Answer) -> Stream:
+    """The chunks of a `ChatCompletion`."""
+    wants_usage = bool((answer.body.get("stream_options") or {}).get("include_usage"))
+    frame = _envelope(answer, "chat.completion.chunk") | ({"usage": None} if wants_usage else {})
+    tail = _chunk(frame, {}, FINISHES[answer.stop])
+    if wants_usage:
+        tail += event(frame | {"choices": [], "usage": usage(answer.usage, answer.thinking_tokens)})
+    head = _chunk(frame, {"role": "assistant", "content": "", "refusal": None})
+    return Stream(head, tuple(_deltas(frame, answer.parts)), tail + b"data: [DONE]\n\n")
+
+
+def _deltas(frame: Mapping[str, Json], parts: tuple[Part, ...]) -> list[bytes]:
+    """The chunks of each part; none for thinking."""
+    written, n_calls = [], 0
+    for part in parts:
+        block = _PARTS[part.type](part) if part.type in _PARTS else {"type": "nothing"}
+        written.append(b"".join(_chunk(frame, delta) for delta in _DELTAS[block["type"]](block, n_calls)))
+        n_calls += part.type == "call"
+    return written
+
+
+def _call_deltas(block: Mapping[str, Json], index: int) -> list[Json]:
+    start = {"index": index, "id": block["id"], "type": "function", "function": {"name": block["function"]["name"], "arguments": ""}}
+    grown = [{"index": index, "function": {"arguments": piece}} for piece in pieces(block["function"]["arguments"])]
+    return [{"tool_calls": [call]} for call in [start, *grown]]
+
+
+_DELTAS: dict[str, Callable[[Mapping[str, Json], int], list[Json]]] = {
+    "text": lambda block, index: [{"content": piece} for piece in pieces(block["text"])],
+    "function": _call_deltas,
+    "nothing": lambda block, index: [],
+}
+
+
+def _chunk(frame: Mapping[str, Json], delta: Json, finish: str | None = None) -> bytes:
+    return event({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}]})
+
+
+def _envelope(answer: Answer, kind: str) -> dict[str, Json]:
+    return {
+        "id": answer.id, "object": kind, "created": answer.at, "model": answer.body["model"], "service_tier": "default",
+        "system_fingerprint": "fp_contextkit",
+    }  # fmt: skip
+
+
+WIRE = Wire(
+    name="openai_chat", family="openai", id_prefix="chatcmpl", workspace="openai-project",
+    early=refusals.CHAT_EARLY, late=refusals.LATE, unreadable=unreadable, unknown_model=unknown_model, fault=fault,
+    impossible={"overflow": refusals.TOO_LONG}, error=error, error_event=lambda refusal: event(error(refusal)), statuses=STATUSES,
+    content=content, whole=whole, stream=stream, silent=lambda body: None, diagnose=lambda kept, now, read: None,
+    is_remembered=lambda body: False,
+)  # fmt: skip

@@ -1,0 +1,175 @@
+"""`POST /v1/responses` as OpenAI answers it.
+
+Field names are those of `openai.types.responses` 3.52: response.py, response_usage.py, response_*_event.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical
+from contextkit.server.diagnostics import openai_diagnosis
+from contextkit.server.refusals import openai as refusals
+from contextkit.server.refusals.refusal import Refusal
+from contextkit.server.replies import Part
+from contextkit.server.wires.openai_shared import STATUSES, error, fault, unknown_model, unreadable
+from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
+
+INCOMPLETE = {"truncated": "max_output_tokens", "refused": "content_filter"}
+"""Neutral ending → `incomplete_details.reason`; a prompt that does not fit is a 400 here."""
+_ECHOED: dict[str, Json] = {
+    "instructions": None, "max_output_tokens": None, "max_tool_calls": None, "metadata": {}, "parallel_tool_calls": True,
+    "previous_response_id": None, "prompt_cache_key": None, "prompt_cache_retention": None, "reasoning": None, "safety_identifier": None,
+    "temperature": None, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_logprobs": None, "top_p": None,
+    "truncation": "disabled", "user": None,
+}  # fmt: skip
+"""Fields a response repeats from its request → what stands there when the request left them out."""
+
+_ITEMS: dict[str, Callable[[Any, str], dict[str, Json]]] = {
+    "text": lambda part, name: {
+        "id": f"msg_{name}", "type": "message", "role": "assistant", "status": "completed", "content": [_text(part.text)],
+    },
+    "thinking": lambda part, name: {
+        "id": f"rs_{name}", "type": "reasoning", "summary": [{"type": "summary_text", "text": part.thinking}],
+        "encrypted_content": part.signature,
+    },
+    "call": lambda part, name: {
+        "id": f"fc_{name}", "type": "function_call", "call_id": part.id, "name": part.name, "arguments": canonical(part.arguments).decode(),
+        "status": "completed",
+    },
+}  # fmt: skip
+
+
+def _text(text: str) -> Json:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def items(parts: tuple[Part, ...], name: str) -> list[dict[str, Json]]:
+    """Parts as output items; `name` makes their ids."""
+    return [_ITEMS[part.type](part, f"{name}_{index}") for index, part in enumerate(parts)]
+
+
+def usage(bill: Usage, thinking_tokens: int) -> Json:
+    """A bill in the counters of Responses: `input_tokens` holds what was read and written."""
+    prompt, output, short, long = bill.prompt or 0, bill.output or 0, bill.write_5m or 0, bill.write_1h or 0
+    return {
+        "input_tokens": prompt,
+        "input_tokens_details": {
+            "cached_tokens": bill.read, "cache_write_tokens": short + long,
+            "cache_write_tokens_details": {"ttl_30m_tokens": short, "ttl_12h_tokens": long},
+        },
+        "output_tokens": output,
+        "output_tokens_details": {"reasoning_tokens": thinking_tokens},
+        "total_tokens": prompt + output,
+    }  # fmt: skip
+
+
+def whole(answer: Answer) -> Json:
+    """A `Response`."""
+    reason = INCOMPLETE.get(answer.stop)
+    return _response(answer) | {
+        "status": "incomplete" if reason else "completed",
+        "incomplete_details": reason and {"reason": reason},
+        "completed_at": None if reason else answer.at,
+        "output": items(answer.parts, str(answer.number)),
+        "usage": usage(answer.usage, answer.thinking_tokens),
+        "prompt_cache_diagnostics": answer.diagnosis,
+    }
+
+
+def _response(answer: Answer) -> dict[str, Json]:
+    body = answer.body
+    echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
+    options = body.get("prompt_cache_options")
+    applied = {"mode": "implicit", "ttl": "30m", **{name: options[name] for name in _APPLIED if options.get(name)}} if options else None
+    return {
+        "id": answer.id, "object": "response", "created_at": answer.at, "model": body["model"], "status": "in_progress", "error": None,
+        "incomplete_details": None, "background": False, "service_tier": "default", "output": [], "usage": None,
+        "prompt_cache_options": applied, **echoed,
+    }  # fmt: skip
+
+
+_APPLIED = ("mode", "ttl", "comparison_response_id")
+
+
+class _Numbered:
+    """Events of one stream, numbered as they are written."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+
+    def __call__(self, kind: str, **fields: Json) -> bytes:
+        return event({"type": kind, **fields, "sequence_number": next(self._numbers)}, kind)
+
+
+def stream(answer: Answer) -> Stream:
+    """The events of a `Response`."""
+    write = _Numbered()
+    begun = _response(answer)
+    head = write("response.created", response=begun) + write("response.in_progress", response=begun)
+    parts = tuple(b"".join(_item(write, index, item)) for index, item in enumerate(items(answer.parts, str(answer.number))))
+    response = whole(answer)
+    return Stream(head, parts, write(f"response.{response['status']}", response=response))
+
+
+def _item(write: _Numbered, index: int, item: dict[str, Json]) -> Iterator[bytes]:
+    yield write("response.output_item.added", output_index=index, item={**item, **_STARTS[item["type"]]})
+    yield from _GROWTH[item["type"]](write, {"item_id": item["id"], "output_index": index}, item)
+    yield write("response.output_item.done", output_index=index, item=item)
+
+
+_STARTS: dict[str, dict[str, Json]] = {
+    "message": {"content": [], "status": "in_progress"},
+    "reasoning": {"summary": [], "encrypted_content": ""},
+    "function_call": {"arguments": "", "status": "in_progress"},
+}
+"""What of an item is empty when it starts."""
+
+
+def _message_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, Json]) -> Iterator[bytes]:
+    part = item["content"][0]
+    place = {**at, "content_index": 0}
+    yield write("response.content_part.added", **place, part=_text(""))
+    for piece in pieces(part["text"]):
+        yield write("response.output_text.delta", **place, delta=piece, logprobs=[])
+    yield write("response.output_text.done", **place, text=part["text"], logprobs=[])
+    yield write("response.content_part.done", **place, part=part)
+
+
+def _reasoning_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, Json]) -> Iterator[bytes]:
+    text = item["summary"][0]["text"]
+    place = {**at, "summary_index": 0}
+    yield write("response.reasoning_summary_part.added", **place, part={"type": "summary_text", "text": ""})
+    for piece in pieces(text):
+        yield write("response.reasoning_summary_text.delta", **place, delta=piece)
+    yield write("response.reasoning_summary_text.done", **place, text=text)
+    yield write("response.reasoning_summary_part.done", **place, part=item["summary"][0])
+
+
+def _call_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, Json]) -> Iterator[bytes]:
+    for piece in pieces(item["arguments"]):
+        yield write("response.function_call_arguments.delta", **at, delta=piece)
+    yield write("response.function_call_arguments.done", **at, arguments=item["arguments"])
+
+
+_GROWTH: dict[str, Callable[[_Numbered, Mapping[str, Json], Mapping[str, Json]], Iterator[bytes]]] = {
+    "message": _message_grows, "reasoning": _reasoning_grows, "function_call": _call_grows,
+}  # fmt: skip
+
+
+def _error_event(refusal: Refusal) -> bytes:
+    fields = {"code": refusal.code or refusal.type, "message": refusal.message, "param": refusal.param}
+    return event({"type": "error", **fields, "sequence_number": 0}, "error")
+
+
+WIRE = Wire(
+    name="openai_responses", family="openai", id_prefix="resp", workspace="openai-project",
+    early=refusals.RESPONSES_EARLY, late=refusals.LATE, unreadable=unreadable, unknown_model=unknown_model, fault=fault,
+    impossible={"overflow": refusals.TOO_LONG}, error=error, error_event=_error_event, statuses=STATUSES,
+    content=lambda parts: list(items(parts, "")), whole=whole, stream=stream,
+    silent=lambda body: "done" if (body.get("prompt_cache_options") or {}).get("prewarm") else None, diagnose=openai_diagnosis,
+    is_remembered=lambda body: True,
+)  # fmt: skip

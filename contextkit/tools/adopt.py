@@ -1,0 +1,29 @@
+"""Definitions a request body declared, joined with the functions that run them.
+
+The body's own bytes stay: a function's signature may have changed since, and its definition must not move the prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from contextkit.canonical import Json
+from contextkit.errors import InvalidTool
+from contextkit.tools.tool import Tool
+from contextkit.tools.toolbox import Toolbox
+
+
+def adopted(definitions: Sequence[Json], tools: Iterable[Any]) -> list[Tool]:
+    """One tool a definition, in its order, run by the one of `tools` that has its name.
+
+    Raises `InvalidTool` for a function the body does not declare: the model could not call it.
+    """
+    given = Toolbox(tools)
+    declared = [Tool.raw(definition) for definition in definitions]
+    unknown = sorted(set(given.names) - {tool.name for tool in declared})
+    if unknown:
+        names = ", ".join(unknown)
+        raise InvalidTool(f"{names}: not among the tools of this request; declare them there, or open an epoch with context.retool(...)")
+    return [replace(given[tool.name], body=tool.body) if tool.name in given else tool for tool in declared]

@@ -1,0 +1,92 @@
+"""What a summary says, and what it refuses to say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextkit.cache.usage import Usage
+from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.summary import summarise
+
+
+def ledger(*calls: tuple[str, Usage | None], lane: str = "main") -> Ledger:
+    made = Ledger()
+    for number, (model, usage) in enumerate(calls):
+        at = 1_764_000_000.0 + 30 * number
+        made.append(Exchange(f"m{number}", "s", lane, at, at + 1, at + 2, "anthropic", model, None, usage, None, None))
+    return made
+
+
+OPUS = "claude-opus-4-5"
+FIRST, SECOND = Usage(0, 0, 100_000, 0, 1_000), Usage(0, 100_000, 10_000, 0, 1_000)
+
+
+def test_the_one_line() -> None:
+    # 0.5 read, 6.25 write, 5 input, 25 output: (110,000 * 6.25 + 100,000 * 0.5 + 2,000 * 25) / 1e6 of (210,000 * 5 + 50,000) / 1e6
+    summary = summarise(ledger((OPUS, FIRST), (OPUS, SECOND)))
+    assert str(summary) == "47.6 % of input read from cache · $0.79 spent · $0.31 saved · 0 misses"
+    assert summary.hit_rate == pytest.approx(100_000 / 210_000)
+    assert (summary.cost_usd, summary.cost_uncached_usd) == (pytest.approx(0.7875), pytest.approx(1.1))
+    assert summary.hit_rates == (0.0, pytest.approx(10 / 11))
+
+
+def test_writes_that_were_never_read_are_said_to_cost() -> None:
+    assert "$0.12 more than without a cache" in str(summarise(ledger((OPUS, FIRST))))
+
+
+def test_one_miss_is_one_miss() -> None:
+    assert str(summarise(ledger((OPUS, FIRST), (OPUS, FIRST)))).endswith("· 1 miss")
+
+
+def test_unknown_usage_is_counted_as_unknown() -> None:
+    summary = summarise(ledger((OPUS, FIRST), (OPUS, None), (OPUS, Usage(None, 5, 5, 5, 5))))
+    assert (summary.calls, summary.calls_with_usage) == (3, 1)
+    assert str(summary).endswith("usage unknown for 2 of 3 calls")
+    assert summary.usage == FIRST
+    assert summary.hit_rates == (0.0, None, None)
+
+
+def test_an_unknown_price_is_named_and_never_zero() -> None:
+    summary = summarise(ledger((OPUS, FIRST), ("my-model", SECOND)))
+    assert "price unknown for my-model" in str(summary)
+    assert summary.cost_usd == summarise(ledger((OPUS, FIRST))).cost_usd
+    alone = summarise(ledger(("my-model", FIRST)))
+    assert (alone.cost_usd, alone.saved_usd) == (None, None)
+    assert "$" not in str(alone)
+    assert json.loads(alone.to_json())["total"]["cost_usd"] is None
+
+
+def test_an_estimate_says_so() -> None:
+    assert "from cache (estimated)" in str(summarise(ledger((OPUS, Usage(1, 9, 0, 0, 0, estimated=True)))))
+
+
+def test_nothing_recorded() -> None:
+    assert str(summarise(Ledger())) == "no calls recorded"
+    assert str(summarise(ledger((OPUS, None)))) == "hit rate unknown · usage unknown for 1 of 1 calls"
+
+
+def test_rows_by_model_and_lane() -> None:
+    made = ledger((OPUS, FIRST), ("claude-sonnet-4-5", FIRST), (OPUS, SECOND))
+    made.append(Exchange("x", "t", "side", 0.0, None, None, "anthropic", OPUS, None, SECOND, None, None))
+    summary = summarise(made)
+    assert [(row.name, row.calls) for row in summary.models] == [(OPUS, 3), ("claude-sonnet-4-5", 1)]
+    assert [(row.name, row.calls) for row in summary.lanes] == [("s/main", 3), ("t/side", 1)]
+    assert sum(row.cost_usd or 0 for row in summary.models) == pytest.approx(summary.cost_usd)
+
+
+counts = st.integers(0, 10**6)
+
+
+@given(st.lists(st.tuples(st.sampled_from([OPUS, "my-model"]), st.none() | st.builds(Usage, counts, counts, counts, counts, counts))))
+def test_totals_are_sums_and_json_is_json(calls: list[tuple[str, Usage | None]]) -> None:
+    summary = summarise(ledger(*calls))
+    known = [usage for _, usage in calls if usage]
+    assert summary.usage.prompt == sum(usage.prompt or 0 for usage in known)
+    assert summary.hit_rate is None or 0 <= summary.hit_rate <= 1
+    assert json.loads(summary.to_json())["total"]["calls"] == len(calls)
+    assert str(summary)

@@ -1,0 +1,209 @@
+"""Conversations in OpenAI's words and back: valid, the same for client and server, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from openai.types.chat.completion_create_params import CompletionCreateParams
+from openai.types.responses.response_create_params import ResponseCreateParams
+from tests.providers.speech import Speech, speeches
+from tests.providers.strict import faults
+
+from contextkit.canonical import canonical, parse
+from contextkit.layout.breakpoints import plan
+from contextkit.layout.layout import Layout
+from contextkit.layout.track import Track
+from contextkit.log.entry import Entry
+from contextkit.providers import PARSERS
+from contextkit.providers.openai.chat import OpenAIChat
+from contextkit.providers.openai.responses import OpenAIResponses
+from contextkit.providers.provider import Provider
+
+PARAMS: dict[str, Any] = {"openai_chat": CompletionCreateParams, "openai_responses": ResponseCreateParams}
+PROVIDERS: list[Provider] = [
+    OpenAIChat("gpt-6.1-sol", max_tokens=99),
+    OpenAIChat("gpt-5.4-mini", prompt_cache_key="k", system_role="system"),
+    OpenAIResponses("gpt-6.1-sol", max_output_tokens=99, ttl="12h"),
+    OpenAIResponses("gpt-5.4", reasoning={"effort": "low"}),
+]
+ids = [f"{provider.wire}-{provider.model.name}" for provider in PROVIDERS]
+few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def track_of(provider: Provider, system: Any, tools: Any, entries: list[Entry]) -> Track:
+    """The client's track."""
+    track = Track(provider.grammar, strips_thinking=provider.model.strips_thinking)
+    track.extend(provider.head(system, tools, 0))
+    for entry in entries:
+        track.extend(provider.pieces(entry))
+    return track
+
+
+def layout_of(provider: Provider, speech: Speech) -> Layout:
+    track = track_of(provider, speech.system, speech.tools, speech.entries())
+    return Layout(track, len(track), plan(track, len(track), 0, provider.plan))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
+@given(speech=speeches())
+@few
+def test_every_request_is_one_the_sdk_would_take(provider: Provider, speech: Speech) -> None:
+    body = parse(layout_of(provider, speech).body(canonical(dict(provider.params))))
+    assert faults(PARAMS[provider.wire], body) == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
+@given(speech=speeches())
+@few
+def test_the_server_sees_the_prompt_the_client_predicted(provider: Provider, speech: Speech) -> None:
+    layout = layout_of(provider, speech)
+    client = provider.prompt(layout, provider.params)
+    server = PARSERS[provider.wire](parse(layout.body(canonical(dict(provider.params)))))
+    assert list(server.prompt.digests) == list(client.digests)
+    assert list(server.prompt.ends_tokens) == list(client.ends_tokens)
+    assert list(server.prompt.positions) == list(client.positions)
+    assert server.prompt.breakpoints == client.breakpoints
+    assert (server.prompt.namespaces, server.prompt.level_ends) == (client.namespaces, client.level_ends)
+    assert server.layout.body(canonical(dict(server.params))) == layout.body(canonical(dict(provider.params)))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
+@given(speech=speeches())
+@few
+def test_an_adopted_request_renders_to_the_same_bytes(provider: Provider, speech: Speech) -> None:
+    layout = layout_of(provider, speech)
+    adopted(provider, parse(layout.body(canonical(dict(provider.params)))))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
+@given(speech=speeches())
+@few
+def test_appending_never_changes_what_stands(provider: Provider, speech: Speech) -> None:
+    entries = speech.entries()
+    whole = track_of(provider, speech.system, speech.tools, entries)
+    part = track_of(provider, speech.system, speech.tools, entries[:-1])
+    n = len(part)
+    assert Layout(whole, n).segments == Layout(part, n).segments
+    assert whole.digests[:n] == part.digests
+
+
+def adopted(provider: Provider, body: Any) -> None:
+    """`from_messages` in small: turns become entries, and their segments are those of the body."""
+    seen = provider.parse(body).layout
+    system, tools, turns = provider.turns(body)
+    entries = [Entry(n, turn.kind, canonical(turn.body), 0.0, b"") for n, turn in enumerate(turns, 1)]  # type: ignore[arg-type]
+    track = track_of(provider, system, tools, entries)
+    assert track.wire == seen.track.wire
+    assert track.digests == seen.track.digests
+    assert track.level_ends == seen.track.level_ends
+
+
+TEXT_MARK = {"mode": "explicit"}
+FOREIGN_CHAT: dict[str, list[Any]] = {
+    "system as a string": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
+    "developer parts": [{"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, {"role": "user", "content": "hi"}],
+    "several heads": [{"role": "system", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
+    "a named head": [{"role": "system", "name": "boss", "content": "a"}, {"role": "user", "content": "hi"}],
+    "a named user": [{"role": "user", "name": "ann", "content": "hi"}, {"role": "user", "name": "bob", "content": "ho"}],
+    "developer in between": [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}, {"role": "user", "content": "ok"}],
+    "image detail": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}}]}],
+    "audio": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "aa", "format": "wav"}}]}],
+    "an uploaded file": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}],
+    "marks": [{"role": "user", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK}, {"type": "text", "text": "b"}]}],
+    "calls": [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": None, "refusal": None, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{ "b": 1 }'}},
+            {"id": "c2", "type": "custom", "custom": {"name": "g", "input": "free text"}}]},
+        {"role": "tool", "tool_call_id": "c1", "name": "f", "content": "4"},
+        {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
+    ],
+    "a refusal": [{"role": "user", "content": "hi"}, {"role": "assistant", "refusal": "no"}],
+    "an old function": [{"role": "user", "content": "hi"}, {"role": "function", "name": "f", "content": "4"}],
+}  # fmt: skip
+FOREIGN_RESPONSES: dict[str, Any] = {
+    "a string": "hi",
+    "easy messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}],
+    "typed messages": [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "a"}]},
+        {"type": "message", "role": "user", "id": "msg_1", "status": "completed", "content": [{"type": "input_text", "text": "hi"}]}],
+    "several heads": [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
+    "developer in between": [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}],
+    "calls": [
+        {"role": "user", "content": "hi"},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x", "content": None, "status": None},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [
+            {"type": "output_text", "text": "wait", "annotations": []}]},
+        {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": '{"a":1}', "status": "completed"},
+        {"type": "custom_tool_call", "id": "ct_1", "call_id": "c2", "name": "g", "input": "free"},
+        {"type": "function_call_output", "id": "fco_1", "status": "completed", "call_id": "c1", "output": [{"type": "input_text", "text": "4"}]},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": "5"},
+        {"role": "user", "content": [{"type": "input_image", "detail": "low", "image_url": "https://e.org/a.png"}]}],
+    "a caller": [
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "caller": {"type": "direct"}, "output": "4"}],
+    "hosted tools": [
+        {"role": "user", "content": "hi"},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
+        {"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "container_id": "k", "code": "1", "outputs": None},
+        {"type": "shell_call", "call_id": "s", "action": {"commands": ["ls"]}},
+        {"type": "shell_call_output", "call_id": "s", "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
+        {"type": "compaction", "encrypted_content": "x"},
+        {"type": "configuration_update", "reasoning": {"effort": "low"}},
+        {"type": "additional_tools", "role": "developer", "tools": [
+            {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}]}],
+    "files": [{"role": "user", "content": [
+        {"type": "input_file", "file_id": "file-1"}, {"type": "input_file", "file_url": "https://e.org/a.pdf", "filename": "a.pdf"},
+        {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "document.pdf"}]}],
+}  # fmt: skip
+CHAT_TOOLS = [
+    {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "b": 1, "a": 2}}},
+    {"type": "function", "function": {"name": "g", "strict": True, "parameters": {"type": "object"}}},
+    {"type": "custom", "custom": {"name": "h", "format": {"type": "text"}}},
+]
+RESPONSES_TOOLS = [
+    {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": False},
+    {"type": "function", "name": "g", "parameters": {"type": "object"}, "strict": True, "defer_loading": True},
+    {"type": "web_search"},
+]
+
+
+@pytest.mark.parametrize("messages", FOREIGN_CHAT.values(), ids=FOREIGN_CHAT)
+@pytest.mark.parametrize("tools", [[], CHAT_TOOLS], ids=["bare", "tools"])
+def test_a_foreign_chat_body_is_adopted_as_it_is(messages: Any, tools: Any) -> None:
+    adopted(OpenAIChat("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "messages": messages, "tools": tools})
+
+
+@pytest.mark.parametrize("given_input", FOREIGN_RESPONSES.values(), ids=FOREIGN_RESPONSES)
+@pytest.mark.parametrize("more", [{}, {"tools": RESPONSES_TOOLS, "instructions": "Be brief."}], ids=["bare", "more"])
+def test_a_foreign_responses_body_is_adopted_as_it_is(given_input: Any, more: Any) -> None:
+    adopted(OpenAIResponses("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "input": given_input, **more})
+
+
+SPELLINGS: list[tuple[str, Any, Any]] = [
+    ("openai_chat", {"messages": [{"role": "user", "content": "hi"}]}, {"messages": [{"content": [{"text": "hi", "type": "text"}], "role": "user"}]}),
+    ("openai_chat", {"messages": [{"role": "assistant", "content": "hi", "refusal": None}]},
+     {"messages": [{"role": "assistant", "content": [{"type": "text", "text": "hi"}]}]}),
+    ("openai_chat", {"messages": [{"role": "tool", "tool_call_id": "c", "content": "hi"}]},
+     {"messages": [{"role": "tool", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": TEXT_MARK}], "tool_call_id": "c"}]}),
+    ("openai_responses", {"input": "hi"}, {"input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}]}),
+    ("openai_responses", {"input": "hi", "instructions": "a"}, {"input": [{"role": "developer", "content": "a"}, {"role": "user", "content": "hi"}]}),
+    ("openai_responses", {"input": [{"type": "function_call_output", "call_id": "c", "output": "4"}]},
+     {"input": [{"type": "function_call_output", "id": "x", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wire", "one", "other"), SPELLINGS, ids=itertools.count())
+def test_two_spellings_of_one_prompt_are_one_prompt(wire: str, one: Any, other: Any) -> None:
+    first, second = (PARSERS[wire]({"model": "gpt-6.1-sol", **body}) for body in (one, other))
+    assert list(first.prompt.digests) == list(second.prompt.digests)
+
+
+def test_order_inside_arguments_and_schemas_is_meaning() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {key: {} for key in order}}} for order in ("ab", "ba")]
+    first, second = (PARSERS["openai_chat"]({"model": "gpt-6.1-sol", "messages": [], "tools": [tool]}) for tool in tools)
+    assert list(first.prompt.digests) != list(second.prompt.digests)

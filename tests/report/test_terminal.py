@@ -1,0 +1,110 @@
+"""The terminal page: everything in wide and narrow, in colour and without, in Unicode and in ASCII; unknown is never 0."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextkit.cache.usage import Usage
+from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.summary import Summary, summarise
+from contextkit.report.figures import RAMP, UNKNOWN, buckets, losses, shares, sparkline
+from contextkit.report.terminal import SHOWN, show, text
+
+
+def a_summary(*calls: tuple[str, Usage | None], gap: float = 30) -> Summary:
+    ledger = Ledger()
+    for i, (model, usage) in enumerate(calls):
+        at = 1_764_000_000.0 + gap * i
+        ledger.append(Exchange(f"m{i}", "s", "main", at, at + 1, at + 2, "anthropic", model, None, usage, None, None))
+    return summarise(ledger)
+
+
+OPUS = "claude-opus-4-5"
+FIRST, HIT, LOST = Usage(1, 0, 50_000, 0, 9), Usage(1, 50_000, 100, 0, 9), Usage(1, 0, 50_200, 0, 9)
+TYPICAL = a_summary((OPUS, FIRST), (OPUS, HIT), (OPUS, None), (OPUS, LOST))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_the_page_fits_and_says_what_matters(width: int) -> None:
+    page = text(TYPICAL, width)
+    assert max(map(len, page.splitlines())) <= width
+    words = " ".join(page.split())
+    for said in ("33.3 %", "1 miss", "usage unknown for 1 of 4 calls", "unknown", "50,100", "not recorded", "$0.29"):
+        assert said in words, said
+    assert "\x1b" not in page
+
+
+def test_the_line_of_calls_shows_hits_misses_and_unknowns() -> None:
+    assert f"hit rate  {RAMP[0]}{RAMP[-1]}{UNKNOWN}{RAMP[0]}" in text(TYPICAL)
+
+
+def test_an_unknown_price_is_said_and_no_amount_is_made_up() -> None:
+    page = text(a_summary(("my-model", FIRST), ("my-model", LOST)))
+    assert "price unknown for my-model" in page
+    assert "$" not in page
+
+
+def test_several_models_have_a_row_each() -> None:
+    page = text(a_summary((OPUS, FIRST), ("claude-sonnet-4-5", FIRST)))
+    assert f"model {OPUS}" in page and "model claude-sonnet-4-5" in page
+
+
+def test_names_are_never_read_as_markup() -> None:
+    page = text(a_summary(("[bold]me[/]", FIRST), (OPUS, LOST)), 120)
+    assert "model [bold]me[/]" in page
+    assert "anthropic/[bold]me[/] → " in page
+
+
+def test_an_empty_ledger_is_one_line() -> None:
+    assert text(summarise(Ledger())).strip() == "no calls recorded"
+
+
+def test_many_misses_are_cut_to_the_largest() -> None:
+    page = text(a_summary(*[(OPUS, LOST)] * (SHOWN + 6)))
+    assert "and 6 more" in page
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "ascii"])
+def test_any_terminal_can_show_it(encoding: str) -> None:
+    raw = io.BytesIO()
+    with io.TextIOWrapper(raw, encoding=encoding) as file:
+        show(a_summary((OPUS, FIRST), ("modèle·→", LOST)), file)
+        file.flush()
+        page = raw.getvalue().decode(encoding)
+    assert "model_changed" in page
+
+
+rates = st.lists(st.none() | st.floats(0, 1), max_size=60)
+
+
+@given(rates, st.integers(0, 40))
+def test_a_sparkline_never_outgrows_its_place(values: list[float | None], width: int) -> None:
+    line = sparkline(values, width)
+    assert len(line) == min(width, len(values))
+    assert set(line) <= {*RAMP, UNKNOWN}
+    assert sparkline(values, width, is_ascii=True).isascii()
+
+
+@given(rates, st.integers(1, 40))
+def test_buckets_leave_nothing_out(values: list[float | None], width: int) -> None:
+    found = [value for value in buckets(values, width) if value is not None]
+    known = [value for value in values if value is not None]
+    assert bool(found) == bool(known)
+    assert all(min(known) - 1e-9 <= value <= max(known) + 1e-9 for value in found)
+
+
+@given(st.builds(Usage, *[st.integers(0, 10**6)] * 5))
+def test_shares_are_parts_of_one(usage: Usage) -> None:
+    found = shares(usage)
+    assert not usage.prompt or sum(share for _, share in found) == pytest.approx(1)
+
+
+def test_losses_by_cause_the_largest_first() -> None:
+    summary = a_summary((OPUS, FIRST), (OPUS, LOST), ("claude-sonnet-4-5", LOST), ("claude-sonnet-4-5", LOST))
+    assert [(loss.cause, loss.n) for loss in losses(summary)] == [("unknown", 2), ("model_changed", 1)]
+    assert sum(loss.lost_tokens for loss in losses(summary)) == sum(miss.lost_tokens for miss in summary.misses)
