@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, Self
 
 from contextkit.canonical import Json
-from contextkit.errors import InvalidCall
+from contextkit.errors import HeadChanged, InvalidCall, UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import content_parts
@@ -59,11 +59,13 @@ class Context:
         definitions = None if tools is None else self.toolbox.definitions()
         if not len(self.log):
             self._append("opened", opening(provider, parts or [], definitions or []))
-        elif allow_new_head:
-            self._renew("head", parts, definitions)
-        else:
-            check_head(self.log, self._turns, provider, parts, definitions)
         self._account = Account(self.ledger, self.log[0].digest.hex(), lane, clock)
+        try:
+            check_head(self.log, self._turns, provider, parts, definitions)
+        except HeadChanged:
+            if not allow_new_head:
+                raise
+            self._renew("head", parts, definitions)
 
     @classmethod
     def open(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
@@ -112,6 +114,8 @@ class Context:
             raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
         headers = {str(k): str(v) for k, v in (overrides.pop("extra_headers", None) or {}).items()}
         params = {name: value for name, value in {**self.provider.params, **overrides}.items() if value is not None}
+        if taken := params.keys() & set(self.provider.grammar.arrays.values()):
+            raise UsageError(f"{', '.join(sorted(taken))}: the log says that, not a parameter; context.resystem(…), context.retool(…) change it")
         layout = self._tracks.layout(self.log, self._turns, self.provider)
         return self._account.request(self.provider, layout, params, headers, len(self.log) - 1, self._turns.epoch)
 
@@ -222,7 +226,8 @@ class Context:
         return self._append("begun", {"call_id": call_id})
 
     def _epoch(self, reason: str, summary: Json, keep_from: int | None, head: Mapping[str, Json]) -> Entry:
-        price = self._account.last(self.request).predicted.prompt
+        layout = self._tracks.layout(self.log, self._turns, self.provider)
+        price = layout.track.ends_tokens[layout.n - 1] if layout.n else 0
         body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **head}
         return self._append("epoch", {**body, "templates": {self.provider.wire: self.provider.template}})
 

@@ -15,9 +15,10 @@ from contextkit.providers.provider import Provider
 
 MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-5.6-sol", "openai-responses": "gpt-5.6-sol"}
 """Provider → the model asked where none is named."""
-BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768}
+BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 20_000}
 """Thinking level of a recording → tokens; a model that takes efforts gets the level itself."""
-MAX_TOKENS = 64_000
+MAX_TOKENS = 21_000
+"""The most that the typed methods send without streaming, rounded."""
 
 
 @click.command("replay")

@@ -40,7 +40,7 @@ def plan(track: Track, n: int, previous: int, rules: Plan) -> tuple[Breakpoint, 
     """
     head = _markable(track, min(track.level_ends[1], n)) if rules.has_head else None
     tail = _markable(track, n) if rules.has_tail else None
-    bridge = _bridge(track, previous, tail) if tail is not None else None
+    bridge = _bridge(track, previous, tail, rules.lookback) if tail is not None else None
     wanted = [(head, rules.head_ttl_seconds), (bridge, rules.tail_ttl_seconds), (tail, rules.tail_ttl_seconds)]
     marks: dict[int, Breakpoint] = {}
     for place, ttl in wanted:
@@ -49,10 +49,10 @@ def plan(track: Track, n: int, previous: int, rules: Plan) -> tuple[Breakpoint, 
     return tuple(marks[place] for place in sorted(marks))
 
 
-def _bridge(track: Track, previous: int, tail: int) -> int | None:
+def _bridge(track: Track, previous: int, tail: int, lookback: int) -> int | None:
     """The last mark of the request before, when the tail no longer reaches it."""
     place = _markable(track, previous)
-    if place is None or track.positions[tail] - track.positions[place] < LOOKBACK:
+    if place is None or track.positions[tail] - track.positions[place] < lookback:
         return None
     return place
 

@@ -88,9 +88,9 @@ class Track:
         if piece.is_turn and self.strips_thinking and self.pieces_thinking:
             self._strip()
         level, opens = LEVELS.index(piece.level), self._opens(piece)
-        self.wire += self._lead(piece, opens)
-        self.bodies.append(len(self.wire))
-        self.wire += piece.body
+        lead = self._lead(piece, opens)
+        self._write(lead + piece.body)
+        self.bodies.append(len(self.wire) - len(piece.body))
         self._note(piece, level, opens)
         self._count(len(self.ends) - 1, piece.body)
 
@@ -127,6 +127,12 @@ class Track:
     def raised(self, n: int) -> tuple[str, ...]:
         """Flags raised by the first `n` segments, sorted."""
         return tuple(sorted(flag for flag, at in self.flags.items() if at < n))
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self.wire += data
+        except BufferError:  # somebody is copying a body out just now, in another thread: the old bytes stay theirs, these begin with them
+            self.wire = self.wire + data
 
     def _opens(self, piece: Piece) -> bool:
         if not piece.role:

@@ -6,10 +6,13 @@ trace; nothing is sent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
+from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import model_named
 from contextkit.simulator.reference import reference_cache
@@ -23,7 +26,7 @@ def simulate(ledger: Ledger, cache: PrefixCache[Prompt] | None = None) -> Ledger
     """
     caches: dict[str, PrefixCache[Prompt]] = {}
     replayed, pending = Ledger(), list[tuple[float, PrefixCache[Prompt], Lease]]()
-    for exchange, prompt in ledger.prompts():
+    for exchange, prompt in _in_order(ledger):
         if prompt is None:
             continue
         used = cache if cache is not None else caches.setdefault(exchange.model, reference_cache(model_named(exchange.model)))
@@ -34,6 +37,17 @@ def simulate(ledger: Ledger, cache: PrefixCache[Prompt] | None = None) -> Ledger
         output = exchange.usage.output if exchange.usage else None
         replayed.append(replace(exchange, usage=replace(lease.usage, output=output, estimated=True)))
     return replayed
+
+
+def _in_order(ledger: Ledger) -> Iterable[tuple[Exchange, Prompt | None]]:
+    """Exchanges with their prompts by time of start. Recorded is when they ended: where calls overlapped the prompts are copied."""
+    if all(one.at <= other.at for one, other in pairwise(ledger)):
+        return ledger.prompts()
+    return sorted(((exchange, prompt and _copied(prompt)) for exchange, prompt in ledger.prompts()), key=lambda row: row[0].at)
+
+
+def _copied(prompt: Prompt) -> Prompt:
+    return replace(prompt, digests=prompt.digests[:], ends_tokens=prompt.ends_tokens[:], positions=prompt.positions[:])
 
 
 def _published(pending: list[tuple[float, PrefixCache[Prompt], Lease]], now: float) -> list[tuple[float, PrefixCache[Prompt], Lease]]:

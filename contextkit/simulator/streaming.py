@@ -73,7 +73,11 @@ class Passing:
         self._account.failed(self._request, what, self._usage(joined), self._first_byte_at)
 
     def _joined(self) -> Mapping[str, Json] | None:
-        return self._provider.joined(self._seen) if self._seen else None
+        """What has come so far; None where that is not even the start of a reply (a ping, or nothing)."""
+        try:
+            return self._provider.joined(self._seen) if self._seen else None
+        except UnreadableReply:
+            return None
 
     def _usage(self, joined: Mapping[str, Json] | None) -> Any:
         return None if joined is None else self._provider.usage(joined)

@@ -14,9 +14,9 @@ TOOLS = [{"name": "read", "description": "Read a file.", "parameters": {"type": 
 _WORDS = ["cache", "prefix", "agent", "naïve", '"quoted"', "line\n", "token", "42", "→", "for i in range(10):", "é", "path/to/file.py", "\\d+"]
 
 
-def replies(index: int, text: str) -> Mapping[str, Mapping[str, Any]]:
+def replies(index: int, call_id: str, text: str) -> Mapping[str, Mapping[str, Any]]:
     """Wire → a reply that says `text` and calls a tool."""
-    call_id, path = f"call_{index:06}", {"path": f"src/module_{index}.py"}
+    path = {"path": f"src/module_{index}.py"}
     block = {"type": "tool_use", "id": call_id, "name": "read", "input": path}
     called = {"id": call_id, "type": "function", "function": {"name": "read", "arguments": f'{{"path":"{path["path"]}"}}'}}
     said = {"role": "assistant", "content": text, "tool_calls": [called]}
@@ -40,28 +40,32 @@ def replies(index: int, text: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 class Talk:
-    """A conversation that goes on for as long as it is asked to; two messages a turn (results, reply)."""
+    """A conversation that goes on for as long as it is asked to; two messages a turn (reply, result). Another `seed`, other words."""
 
-    def __init__(self, provider: Provider, n_letters: int = 2000) -> None:
+    def __init__(self, provider: Provider, n_letters: int = 2000, seed: int = 0) -> None:
         self.context = Context(provider, system=SYSTEM, tools=TOOLS, clock=lambda: 1000.0)
-        self.n_letters = n_letters
-        self.turn = 0
-        self._random = random.Random(7)
+        self.n_letters, self.seed, self.turn = n_letters, seed, 0
+        self._random = random.Random(seed)
         self.context.user("Find out why the build is slow.")
 
+    @property
+    def call_id(self) -> str:
+        """Of this turn's call."""
+        return f"call_{self.seed:03}_{self.turn:06}"
+
     def text(self) -> str:
-        """About `n_letters` of it, never the same twice."""
+        """`n_letters` of it, never the same twice."""
         words = self._random.choices(_WORDS, k=self.n_letters // 8)
-        return " ".join(words)[: self.n_letters].ljust(self.n_letters, ".")
+        return f"{self.call_id} {' '.join(words)}"[: self.n_letters].ljust(self.n_letters, ".")
 
     def reply(self) -> None:
         """Ask, be answered."""
         request = self.context.request()
-        self.context.receive(replies(self.turn, self.text())[request.wire], request)
+        self.context.receive(replies(self.turn, self.call_id, self.text())[request.wire], request)
 
     def result(self) -> None:
         """Answer the open call."""
-        self.context.result(f"call_{self.turn:06}", self.text())
+        self.context.result(self.call_id, self.text())
         self.turn += 1
 
     def until(self, turn: int) -> Context:

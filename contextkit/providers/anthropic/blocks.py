@@ -15,7 +15,8 @@ WIRE = "anthropic_messages"
 
 
 def _citations(block: Mapping[str, Json]) -> tuple[str, ...]:
-    return ("citations",) if (block.get("citations") or {}).get("enabled") else ()
+    citations = block.get("citations")
+    return ("citations",) if isinstance(citations, dict) and citations.get("enabled") else ()
 
 
 def _result_flags(block: Mapping[str, Json]) -> tuple[str, ...]:
@@ -106,6 +107,26 @@ def _part(block: Mapping[str, Json]) -> Json:
     return part if is_whole else {"type": "native", "wire": WIRE, "block": plain}
 
 
+def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
+    """A block in its one spelling: no nulls; a tool result whose content is a list, and which says nothing where it holds nothing.
+
+    >>> tidied({"type": "tool_result", "tool_use_id": "a", "content": "4", "is_error": False})
+    {'type': 'tool_result', 'tool_use_id': 'a', 'content': [{'type': 'text', 'text': '4'}]}
+    """
+    plain = {key: value for key, value in block.items() if value is not None} if None in block.values() else block
+    if plain["type"] != "tool_result":
+        return plain
+    content = plain.get("content")
+    listed = [{"type": "text", "text": content}] if isinstance(content, str) and content else content
+    empty = {"content"} if not listed else set()
+    full = {**plain, "content": [_told(part) for part in listed] if isinstance(listed, list) else listed}
+    return {key: value for key, value in full.items() if key not in (empty if plain.get("is_error") else empty | {"is_error"})}
+
+
+def _told(part: Json) -> Json:
+    return {key: value for key, value in part.items() if value is not None} if isinstance(part, dict) else part
+
+
 def said(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """What a user said."""
     return "user", blocks_of(body["content"])
@@ -114,7 +135,7 @@ def said(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
 def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """What a tool gave."""
     block: dict[str, Json] = {"type": "tool_result", "tool_use_id": body["call_id"], "content": blocks_of(body["content"])}
-    return "user", [{**block, "is_error": True} if body["is_error"] else block]
+    return "user", [tidied({**block, "is_error": body["is_error"]})]
 
 
 def replied(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
@@ -123,8 +144,13 @@ def replied(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     if native["wire"] == WIRE:
         return "assistant", native["body"]
     text = [{"type": "text", "text": body["text"]}] if body["text"] else []
-    calls = [{"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["arguments"]} for call in body["calls"]]
+    calls = [{"type": "tool_use", "id": call["id"], "name": call["name"], "input": _object(call["arguments"])} for call in body["calls"]]
     return "assistant", text + calls
+
+
+def _object(arguments: Json) -> Json:
+    """Arguments as an object: what another wire's model wrote that was none stands under one key."""
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 KINDS: dict[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {

@@ -22,7 +22,7 @@ from contextkit.layout.track import Grammar, Track
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
 from contextkit.providers.anthropic import reply as answers
-from contextkit.providers.anthropic.blocks import KINDS, PLAIN, TRAITS, WIRE, block_definition, definition_block, blocks_of, parts_of, tool_trait
+from contextkit.providers.anthropic.blocks import KINDS, PLAIN, TRAITS, WIRE, block_definition, definition_block, blocks_of, parts_of, tidied, tool_trait
 from contextkit.providers.cutting import Cut, cut, expect, framed
 from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
 from contextkit.providers.provider import Parsed, Reply, Turn
@@ -133,8 +133,8 @@ def parse(body: Json) -> Parsed:
     track, marks = Track(GRAMMAR, strips_thinking=model.strips_thinking), []
     for found in _cuts(fields, model.name):
         track.append(found.piece)
-        if found.marker is not None:
-            marks.append(Breakpoint(len(track) - 1, TTLS.get(found.marker.get("ttl", "5m"), 300), LOOKBACK))
+        if found.marker is not None and found.piece.is_markable:
+            marks.append(Breakpoint(len(track) - 1, _lifetime(found.marker), LOOKBACK))
     params = {name: value for name, value in fields.items() if name not in _SEGMENTS}
     layout = Layout(track, len(track), tuple(marks))
     return Parsed(model.name, params, layout, _prompt(layout, params))
@@ -166,19 +166,13 @@ def _tool(tool: Mapping[str, Json], model: str) -> Cut:
 
 
 def _system(block: Mapping[str, Json], model: str) -> Cut:
-    return cut(block, "system", "", TRAITS.get(block["type"], PLAIN), model)
+    return cut(tidied(block), "system", "", TRAITS.get(block["type"], PLAIN), model)
 
 
 def _message(block: Mapping[str, Json], role: str, model: str) -> Cut:
-    found = cut(_listed(block), "messages", role, TRAITS.get(block["type"], PLAIN), model)
+    found = cut(tidied(block), "messages", role, TRAITS.get(block["type"], PLAIN), model)
     is_turn = role == "user" and block["type"] != "tool_result"
     return replace(found, piece=framed(found.piece, *_FRAMES[role], is_turn=is_turn))
-
-
-def _listed(block: Mapping[str, Json]) -> Mapping[str, Json]:
-    """A tool result whose content is a string holds one text block."""
-    content = block.get("content")
-    return {**block, "content": [{"type": "text", "text": content}]} if block["type"] == "tool_result" and isinstance(content, str) else block
 
 
 def _prompt(layout: Layout, params: Mapping[str, Json]) -> Prompt:
@@ -196,7 +190,13 @@ def _with_automatic(layout: Layout, marker: Json) -> tuple[Breakpoint, ...]:
     place = next((i for i in range(layout.n - 1, -1, -1) if layout.track.marks[i] >= 0), None)
     if place is None or any(mark.segment == place for mark in layout.breakpoints):
         return layout.breakpoints
-    return (*layout.breakpoints, Breakpoint(place, TTLS.get(marker.get("ttl", "5m"), 300), LOOKBACK))
+    return (*layout.breakpoints, Breakpoint(place, _lifetime(marker), LOOKBACK))
+
+
+def _lifetime(marker: Json) -> int:
+    """Seconds a marker asks for."""
+    ttl = expect(marker, dict, "cache_control", "an object").get("ttl") or "5m"
+    return TTLS[expect(ttl if ttl in tuple(TTLS) else None, str, "cache_control.ttl", "'5m' or '1h'")]
 
 
 def _turns(body: Json, model: str) -> Iterator[Turn]:
@@ -223,5 +223,5 @@ def _assistant(blocks: list[Json], model: str) -> Json:
 
 
 def _result(block: Mapping[str, Json]) -> Json:
-    content = _listed(block).get("content") or []
+    content = tidied(block).get("content") or []
     return {"call_id": block["tool_use_id"], "name": "", "content": parts_of(content), "is_error": bool(block.get("is_error"))}

@@ -35,8 +35,16 @@ PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
 """Types of content parts; everything else in a native part is a whole item."""
 _MACHINE = frozenset({"id", "status"})
 """Fields the API adds to items it lists; on what users and tools say they are no part of a prompt."""
-_NULLABLE: Mapping[str, tuple[str, ...]] = {"code_interpreter_call": ("code", "outputs"), "image_generation_call": ("result",)}
-"""Type of an item → fields a request must have even when they are null."""
+NULLABLE: Mapping[str, tuple[str, ...]] = {
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("result",),
+    "tool_search_call": ("arguments",),
+    "double_click": ("keys",),
+    "function": ("parameters", "strict"),
+    "mcp_tool_execution_error": ("content",),
+    "image_generation_call.error": ("code", "param"),
+}
+"""Type of an item, or of what stands inside one → fields a request must have even when they are null."""
 OUTPUTS: Mapping[str, str] = {"function_call_output": "", "custom_tool_call_output": CUSTOM}
 """Type of an item that answers a call → prefix of the call's neutral id."""
 
@@ -72,7 +80,7 @@ def whole(item: Mapping[str, Json]) -> dict[str, Json]:
     output = normal(said.get("output")) if kind in OUTPUTS else None
     if isinstance(output, list) and len(output) == 1 and output[0].keys() == {"type", "text"} and output[0]["type"] == "input_text":
         said["output"] = output[0]["text"]
-    return {"type": kind, **dict.fromkeys(_NULLABLE.get(str(kind), ())), **{key: value for key, value in said.items() if key != "type"}}
+    return {"type": kind, **dict.fromkeys(NULLABLE.get(str(kind), ())), **{key: value for key, value in said.items() if key != "type"}}
 
 
 def definition_tool(definition: Mapping[str, Json]) -> Json:

@@ -11,10 +11,10 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
-from contextkit.layout.normal_form import normal
+from contextkit.layout.normal_form import VERBATIM, normal
 from contextkit.log.entry import Native
 from contextkit.providers.openai import spellings
-from contextkit.providers.openai.responses_items import CUSTOM, WIRE, whole
+from contextkit.providers.openai.responses_items import CUSTOM, NULLABLE, WIRE, whole
 from contextkit.providers.openai.spellings import read_arguments
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply, ReplyCall
@@ -27,6 +27,7 @@ _INPUTS = frozenset({
 _UNSENDABLE: Mapping[str, frozenset[str]] = {
     "custom_tool_call": frozenset({"created_by", "status"}),
     "custom_tool_call_output": frozenset({"created_by", "status"}),
+    "computer_call_output": frozenset({"created_by", "status"}),
 }
 """Type of an item → fields that come with a reply and that no request takes; `created_by` for the others."""
 _ANY = frozenset({"created_by"})
@@ -74,9 +75,20 @@ def usage(counters: Mapping[str, Json]) -> Usage:
 
 
 def _sendable(item: Mapping[str, Json]) -> dict[str, Json]:
-    unsendable = _UNSENDABLE.get(item.get("type", ""), _ANY)
-    said: dict[str, Json] = normal(whole({key: value for key, value in item.items() if key not in unsendable}))
+    said: dict[str, Json] = normal(whole(_requested(item, "")))
     return said
+
+
+def _requested(value: Json, inside: str) -> Json:
+    """`value` with the fields a request has, at every depth; `inside` names what it is part of, where it has no type of its own."""
+    if isinstance(value, list):
+        return [_requested(item, inside) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = inside if inside in NULLABLE else str(value.get("type", ""))
+    unsendable = _UNSENDABLE.get(kind, _ANY)
+    known = {key: item if key in VERBATIM else _requested(item, f"{kind}.{key}") for key, item in value.items() if key not in unsendable}
+    return {**dict.fromkeys(NULLABLE.get(kind, ())), **known}
 
 
 def _calls(items: list[Json]) -> tuple[ReplyCall, ...]:

@@ -138,7 +138,8 @@ def answered(asked: Asked) -> Iterator[Refusal]:
         orphans = [result for result in results if result not in uses]
         if open_ids:
             yield invalid(
-                f"messages.{before.index}: `tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(open_ids)}. "
+                f"messages.{before.index}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+                f"{', '.join(open_ids)}. "
                 "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
             )
         if orphans:

@@ -57,8 +57,8 @@ _BLOCKS: dict[str, dict[str, Kind]] = {
     name: {}
     for name in (
         "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result", "bash_code_execution_tool_result",
-        "text_editor_code_execution_tool_result", "tool_search_tool_result", "browser_state", "compaction", "mcp_tool_use", "mcp_tool_result",
-        "tool_addition", "tool_removal",
+        "text_editor_code_execution_tool_result", "tool_search_tool_result", "browser_state", "compaction", "mcp_tool_use",
+        "mcp_tool_result", "tool_addition", "tool_removal",
     )
 }  # fmt: skip
 """Type of block → fields it cannot do without."""

@@ -38,8 +38,10 @@ _SHARED = kinds(
 )  # fmt: skip
 CHAT = _SHARED | kinds(
     arrays=(ARRAY, "messages functions"), numbers=(NUMBER, "frequency_penalty presence_penalty"), flags=(FLAG, "logprobs"),
-    whole=(WHOLE, "max_completion_tokens max_tokens n seed"), objects=(OBJECT, "audio logit_bias prediction response_format web_search_options"),
-    texts=(TEXT, "reasoning_effort verbosity"), lists=(TEXTS, "modalities"), stop=(TEXT_OR_ARRAY, "stop"), old=(TEXT_OR_OBJECT, "function_call"),
+    whole=(WHOLE, "max_completion_tokens max_tokens n seed"),
+    objects=(OBJECT, "audio logit_bias prediction response_format web_search_options"),
+    texts=(TEXT, "reasoning_effort verbosity"), lists=(TEXTS, "modalities"), stop=(TEXT_OR_ARRAY, "stop"),
+    old=(TEXT_OR_OBJECT, "function_call"),
 )  # fmt: skip
 RESPONSES = _SHARED | kinds(
     input=(TEXT_OR_ARRAY, "input"), texts=(TEXT, "instructions previous_response_id truncation"), flags=(FLAG, "background"),
@@ -184,13 +186,14 @@ def _parts(content: Json, table: Mapping[str, dict[str, Kind]], path: str, owner
         at = f"{path}[{index}]"
         kind = part.get("type") if isinstance(part, dict) else None
         if not isinstance(kind, str) or kind not in table:
-            yield invalid(f"Invalid value for '{at}.type'. Supported values are: {', '.join(map(repr, table))}.", f"{at}.type", "invalid_value")
+            known = ", ".join(map(repr, table))
+            yield invalid(f"Invalid value for '{at}.type'. Supported values are: {known}.", f"{at}.type", "invalid_value")
             continue
         yield from _shaped(part, table[kind], at)
         mark = part.get("prompt_cache_breakpoint")
         if mark is not None and (not isinstance(mark, dict) or mark.get("mode") != "explicit" or next(misfits(mark, _BREAKPOINT), None)):
-            path_of_mark = f"{at}.prompt_cache_breakpoint"
-            yield invalid(f"Invalid value for '{path_of_mark}': expected mode 'explicit' and ttl '30m' or '12h'.", path_of_mark, "invalid_value")
+            at += ".prompt_cache_breakpoint"
+            yield invalid(f"Invalid value for '{at}': expected mode 'explicit' and ttl '30m' or '12h'.", at, "invalid_value")
 
 
 def chat_tools(sent: Sent) -> Iterator[Refusal]:
@@ -198,7 +201,8 @@ def chat_tools(sent: Sent) -> Iterator[Refusal]:
     for index, tool in enumerate(sent.body.get("tools") or ()):
         kind = tool.get("type") if isinstance(tool, dict) else None
         if kind not in ("function", "custom"):
-            yield invalid(f"Invalid value for 'tools[{index}].type'. Supported values are: 'function' and 'custom'.", f"tools[{index}].type", "invalid_value")
+            at = f"tools[{index}].type"
+            yield invalid(f"Invalid value for '{at}'. Supported values are: 'function' and 'custom'.", at, "invalid_value")
         else:
             yield from _shaped(tool, {kind: OBJECT}, f"tools[{index}]")
             yield from _shaped(tool[kind], {"name": TEXT}, f"tools[{index}].{kind}")

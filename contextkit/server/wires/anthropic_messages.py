@@ -79,7 +79,7 @@ def whole(answer: Answer) -> Json:
 def stream(answer: Answer) -> Stream:
     """The events of a `Message`."""
     counters = usage(answer.usage, answer.thinking_tokens)
-    at_start = {name: value for name, value in counters.items() if name != "output_tokens_details"} | {"output_tokens": min(1, answer.usage.output or 0)}
+    at_start = {**counters, "output_tokens": min(1, answer.usage.output or 0), "output_tokens_details": None}
     message = _message(answer, [], at_start) | {"stop_reason": None, "stop_sequence": None, "stop_details": None}
     blocks = [_block(index, block) for index, block in enumerate(content(answer.parts))]
     at_end = {name: counters[name] for name in _CUMULATIVE}

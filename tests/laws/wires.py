@@ -1,0 +1,159 @@
+"""The three endpoints as the laws see them: a provider, what its model answers, and a local provider that bills like the real one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from contextkit import AnthropicMessages, OpenAIChat, OpenAIResponses
+from contextkit.cache.prefix_cache import PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.usage import Usage
+from contextkit.canonical import parse
+from contextkit.models import model_named
+from contextkit.providers import PARSERS
+from contextkit.providers.provider import Provider
+from contextkit.simulator.reference import reference_cache
+
+Json = Any
+
+PROVIDERS: dict[str, Callable[[], Provider]] = {
+    "anthropic": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024),
+    "anthropic-1h": lambda: AnthropicMessages("claude-opus-4-8", max_tokens=1024, ttl="5m", head_ttl="1h"),
+    "anthropic-strips": lambda: AnthropicMessages("claude-sonnet-4-5", max_tokens=1024),
+    "chat": lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024),
+    "chat-implicit": lambda: OpenAIChat("gpt-5.4-mini", prompt_cache_key="k", system_role="system"),
+    "responses": lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024, ttl="12h"),
+    "responses-explicit": lambda: OpenAIResponses("gpt-6-sol", prompt_cache_options={"mode": "explicit"}),
+}
+"""Name → a provider as a user makes it."""
+
+
+@dataclass
+class Server:
+    """A provider that sees nothing but bodies, and bills by the reference cache."""
+
+    caches: dict[str, PrefixCache[Prompt]] = field(default_factory=dict)
+
+    def bill(self, wire: str, body: bytes, at: float) -> Usage:
+        """What the request `body` costs."""
+        parsed = PARSERS[wire](parse(body))
+        cache = self.caches.setdefault(parsed.model, reference_cache(model_named(parsed.model)))
+        lease = cache.begin(parsed.prompt, at)
+        cache.publish(lease, at)
+        return lease.usage
+
+
+def answer(wire: str, name: str, said: list[Json], usage: Usage, stop: str | None = None) -> Json:
+    """A response that says `said`: ("text", t) | ("thinking", t, signature) | ("call", id, name, arguments)."""
+    return _ANSWERS[wire](name, said, usage, stop)
+
+
+def _anthropic(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
+    blocks: list[Json] = []
+    for kind, *rest in said:
+        if kind == "text":
+            blocks.append({"citations": None, "text": rest[0], "type": "text"})
+        elif kind == "thinking":
+            blocks.append({"type": "thinking", "thinking": rest[0], "signature": rest[1]})
+        else:
+            blocks.append({"type": "tool_use", "id": rest[0], "name": rest[1], "input": rest[2]})
+    counters = {
+        "input_tokens": usage.fresh, "cache_read_input_tokens": usage.read, "output_tokens": 7,
+        "cache_creation_input_tokens": (usage.write_5m or 0) + (usage.write_1h or 0),
+        "cache_creation": {"ephemeral_5m_input_tokens": usage.write_5m, "ephemeral_1h_input_tokens": usage.write_1h},
+    }  # fmt: skip
+    reason = stop or ("tool_use" if any(kind == "call" for kind, *_ in said) else "end_turn")
+    return {
+        "id": name, "type": "message", "role": "assistant", "model": "claude", "content": blocks, "stop_reason": reason,
+        "stop_sequence": None, "usage": counters,
+    }  # fmt: skip
+
+
+def _written(arguments: Json) -> str:
+    """As a model writes them: not in our spelling."""
+    return json.dumps(arguments, ensure_ascii=True)
+
+
+def _chat(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
+    text = "".join(rest[0] for kind, *rest in said if kind == "text")
+    calls = [
+        {"id": rest[0], "type": "function", "function": {"name": rest[1], "arguments": _written(rest[2])}} for kind, *rest in said if kind == "call"
+    ]
+    message = {"role": "assistant", "content": text or None, "refusal": None, **({"tool_calls": calls} if calls else {})}
+    return {
+        "id": name, "object": "chat.completion", "model": "gpt", "created": 1, "usage": {
+            "prompt_tokens": usage.prompt, "completion_tokens": 7,
+            "prompt_tokens_details": {"cached_tokens": usage.read, "cache_write_tokens": usage.write_5m},
+        },
+        "choices": [{"index": 0, "finish_reason": stop or ("tool_calls" if calls else "stop"), "logprobs": None, "message": message}],
+    }  # fmt: skip
+
+
+def _responses(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
+    items: list[Json] = []
+    for index, (kind, *rest) in enumerate(said):
+        if kind == "text":
+            content = [{"type": "output_text", "text": rest[0], "annotations": [], "logprobs": []}]
+            items.append({"type": "message", "id": f"msg_{name}_{index}", "role": "assistant", "status": "completed", "content": content})
+        elif kind == "thinking":
+            items.append({"type": "reasoning", "id": f"rs_{name}_{index}", "summary": [], "encrypted_content": rest[1]})
+        else:
+            items.append({
+                "type": "function_call", "id": f"fc_{name}_{index}", "call_id": rest[0], "name": rest[1], "arguments": _written(rest[2]),
+                "status": "completed",
+            })  # fmt: skip
+    written = (usage.write_5m or 0) + (usage.write_1h or 0)
+    return {
+        "id": name, "object": "response", "model": "gpt", "status": "completed", "output": items, "usage": {
+            "input_tokens": usage.prompt, "output_tokens": 7,
+            "input_tokens_details": {
+                "cached_tokens": usage.read, "cache_write_tokens": written, "cache_write_tokens_details": {"ttl_12h_tokens": usage.write_1h},
+            },
+        },
+    }  # fmt: skip
+
+
+_ANSWERS = {"anthropic_messages": _anthropic, "openai_chat": _chat, "openai_responses": _responses}
+
+
+def atoms(wire: str, body: bytes) -> list[bytes]:
+    """The blocks of a body in the order a model reads them, without markers, each with its level and speaker.
+
+    Written apart from the package, as its oracle; neighbouring messages of one role are one on Anthropic's wire.
+    """
+    fields = json.loads(body)
+    found = [("tools", "", tool) for tool in fields.get("tools") or []]
+    found += [("system", "", block) for block in fields.get("system") or []]
+    speaker = ""
+    for message in fields.get("messages") or fields.get("input") or []:
+        inside = message.get("content") if isinstance(message.get("content"), list) and message.get("role") in ("user", "system", "developer") else None
+        if wire == "anthropic_messages":
+            inside = message["content"]
+        if inside is None:
+            found.append(("message", "whole", message))
+            continue
+        for index, block in enumerate(inside):
+            is_opening = index == 0 and not (wire == "anthropic_messages" and message["role"] == speaker)
+            found.append(("message", message["role"] if is_opening else "", block))
+        speaker = message["role"]
+    return [json.dumps([level, role, unmarked(block)]).encode() for level, role, block in found]
+
+
+def unmarked(value: Json) -> Json:
+    """`value` without cache markers."""
+    if isinstance(value, dict):
+        return {key: unmarked(item) for key, item in value.items() if key not in ("cache_control", "prompt_cache_breakpoint")}
+    return [unmarked(item) for item in value] if isinstance(value, list) else value
+
+
+def common(one: list[bytes], other: list[bytes]) -> int:
+    """How many leading atoms are equal, counted one by one."""
+    n = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        n += 1
+    return n
