@@ -122,17 +122,34 @@ def test_a_turn_takes_the_same_steps_however_long_the_conversation(name: str) ->
     assert not grown
 
 
-@pytest.mark.parametrize("n_pending", [1, 5])
-def test_a_users_turn_takes_the_same_steps_however_long_the_conversation(n_pending: int) -> None:
-    def said(context: Context) -> None:
-        for _ in range(n_pending):
-            context.user(f"go on with {len(context.log)}")
-        context.request()
+@pytest.mark.parametrize("n_said", [1, 5])
+def test_what_a_user_says_takes_the_same_steps_however_long_the_conversation(n_said: int) -> None:
+    going = talk("anthropic")
 
-    going = talk("anthropic, thinking stripped")
-    early = steps(lambda: said(going.until(50))).total()
-    late = steps(lambda: said(going.until(799))).total()
-    assert late <= 1.3 * early
+    def said() -> None:
+        for _ in range(n_said):
+            going.context.user(f"{going.call_id}, and {len(going.context.log)}")
+        going.context.request()
+
+    going.until(50).request()
+    early = steps(said).total()
+    going.until(800).request()
+    assert steps(said).total() <= 1.1 * early
+
+
+def test_stripping_thinking_recounts_what_was_said_since_the_users_last_turn() -> None:
+    def turns(n: int) -> Iterator[Piece]:
+        for _ in range(n):
+            yield Piece("messages", "user", b'{"type":"text","text":"go on"}', 10, opener=b"[", closer=b"]", is_turn=True)
+            yield Piece("messages", "assistant", b'{"type":"thinking"}', 10, opener=b"[", closer=b"]", is_markable=False, is_thinking=True)
+            yield Piece("messages", "", b'{"type":"text","text":"well"}', 10)
+
+    track = Track(GRAMMAR, strips_thinking=True)
+    track.extend(turns(50))
+    early = steps(lambda: track.extend(turns(1))).total()
+    track.extend(turns(1000))
+    assert len(track.silent) == 1050
+    assert steps(lambda: track.extend(turns(1))).total() == early
 
 
 def test_the_planner_takes_the_same_steps_however_long_the_conversation() -> None:

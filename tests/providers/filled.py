@@ -31,7 +31,7 @@ def variants(kind: Any) -> Iterator[Any]:
     elif origin is typing.Literal:
         yield from arguments
     elif origin is list:
-        yield [value for value in variants(arguments[0])]
+        yield list(variants(arguments[0]))
     elif origin is dict:
         yield {"key": filled(arguments[1])}
     elif isinstance(kind, type) and issubclass(kind, BaseModel):

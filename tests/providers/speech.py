@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from contextkit.canonical import canonical
 from contextkit.log.entry import Entry, Kind
 
-TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12) | st.sampled_from(["Error: no", "hello world", "data:x"])
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12) | st.sampled_from(
+    ["Error: no", "hello world", "data:x"]
+)
 NAME = st.sampled_from(["search", "write_file", "add"])
 MEDIA = {"media_type": "image/png", "data": "iVBORw0KGgo="}
 PARTS = st.one_of(
@@ -24,13 +26,18 @@ PARTS = st.one_of(
     st.just({"type": "document", "media_type": "application/pdf", "data": "JVBERi0=", "title": "report.pdf"}),
     st.just({"type": "document", "media_type": "text/plain", "data": "plain words"}),
     st.just({"type": "document", "url": "https://example.com/report.pdf"}),
-    st.just({"type": "native", "wire": "anthropic_messages", "block": {"type": "search_result", "content": [{"type": "text", "text": "found"}]}}),
+    st.just(
+        {"type": "native", "wire": "anthropic_messages", "block": {"type": "search_result", "content": [{"type": "text", "text": "found"}]}}
+    ),
 )
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | TEXT
 ARGUMENTS = st.dictionaries(st.sampled_from(["q", "path", "b", "a"]), LEAVES | st.lists(LEAVES, max_size=2), max_size=3) | st.just("{torn")
-DEFINITIONS = st.lists(NAME, unique=True, max_size=3).map(lambda names: [
-    {"name": name, "description": f"Does {name}.", "parameters": {"type": "object", "properties": {"q": {"type": "string"}, "a": {}}}} for name in names
-])  # fmt: skip
+DEFINITIONS = st.lists(NAME, unique=True, max_size=3).map(
+    lambda names: [
+        {"name": name, "description": f"Does {name}.", "parameters": {"type": "object", "properties": {"q": {"type": "string"}, "a": {}}}}
+        for name in names
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,11 @@ def _exchange(draw: st.DrawFn, number: int) -> list[tuple[Kind, Any]]:
     n_calls = draw(st.integers(0, 3))
     calls = [{"id": f"toolu_{number}_{index}", "name": draw(NAME), "arguments": draw(ARGUMENTS)} for index in range(n_calls)]
     text = draw(TEXT if not calls else TEXT | st.just(""))
-    native = {"wire": "anthropic_messages", "model": "claude-sonnet-5-5", "body": [{"type": "thinking", "thinking": "hm", "signature": "s"}]}
+    native = {
+        "wire": "anthropic_messages",
+        "model": "claude-sonnet-5-5",
+        "body": [{"type": "thinking", "thinking": "hm", "signature": "s"}],
+    }
     said: list[tuple[Kind, Any]] = [("assistant", {"after": 0, "native": native, "text": text, "calls": calls, "stop": "calls"})]
     for call in calls:
         content = draw(st.lists(PARTS, max_size=2))

@@ -38,7 +38,11 @@ def faults(kind: Any, value: Any, path: str = "$") -> list[str]:
     if origin in _UNIONS:
         return _closest([faults(choice, value, path) for choice in arguments])
     if origin is typing.Literal:
-        return [] if any(type(value) is type(choice) and value == choice for choice in arguments) else [f"{path}: {value!r} not in {arguments}"]
+        return (
+            []
+            if any(type(value) is type(choice) and value == choice for choice in arguments)
+            else [f"{path}: {value!r} not in {arguments}"]
+        )
     if origin in _LISTS:
         return _list_faults(arguments[0], value, path)
     if origin in _MAPPINGS:

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from openai.types.chat.completion_create_params import CompletionCreateParams
 from openai.types.responses.response_create_params import ResponseCreateParams
-from tests.providers.speech import Speech, speeches
-from tests.providers.strict import faults
 
 from contextkit.canonical import canonical, parse
 from contextkit.layout.breakpoints import plan
@@ -20,6 +18,8 @@ from contextkit.providers import PARSERS
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.provider import Provider
+from tests.providers.speech import Speech, speeches
+from tests.providers.strict import faults
 
 PARAMS: dict[str, Any] = {"openai_chat": CompletionCreateParams, "openai_responses": ResponseCreateParams}
 PROVIDERS: list[Provider] = [
@@ -29,7 +29,7 @@ PROVIDERS: list[Provider] = [
     OpenAIResponses("gpt-5.4", reasoning={"effort": "low"}),
 ]
 ids = [f"{provider.wire}-{provider.model.name}" for provider in PROVIDERS]
-few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def track_of(provider: Provider, system: Any, tools: Any, entries: list[Entry]) -> Track:
@@ -103,62 +103,106 @@ def adopted(provider: Provider, body: Any) -> None:
 TEXT_MARK = {"mode": "explicit"}
 FOREIGN_CHAT: dict[str, list[Any]] = {
     "system as a string": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
-    "developer parts": [{"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, {"role": "user", "content": "hi"}],
+    "developer parts": [
+        {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "user", "content": "hi"},
+    ],
     "several heads": [{"role": "system", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
     "a named head": [{"role": "system", "name": "boss", "content": "a"}, {"role": "user", "content": "hi"}],
     "a named user": [{"role": "user", "name": "ann", "content": "hi"}, {"role": "user", "name": "bob", "content": "ho"}],
-    "developer in between": [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}, {"role": "user", "content": "ok"}],
+    "developer in between": [
+        {"role": "user", "content": "hi"},
+        {"role": "developer", "content": "now French"},
+        {"role": "user", "content": "ok"},
+    ],
     "image detail": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}}]}],
     "audio": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "aa", "format": "wav"}}]}],
     "an uploaded file": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}],
-    "marks": [{"role": "user", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK}, {"type": "text", "text": "b"}]}],
+    "marks": [
+        {"role": "user", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK}, {"type": "text", "text": "b"}]}
+    ],
     "calls": [
         {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": None, "refusal": None, "tool_calls": [
-            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{ "b": 1 }'}},
-            {"id": "c2", "type": "custom", "custom": {"name": "g", "input": "free text"}}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "refusal": None,
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{ "b": 1 }'}},
+                {"id": "c2", "type": "custom", "custom": {"name": "g", "input": "free text"}},
+            ],
+        },
         {"role": "tool", "tool_call_id": "c1", "name": "f", "content": "4"},
         {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK}]},
         {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
     ],
     "a refusal": [{"role": "user", "content": "hi"}, {"role": "assistant", "refusal": "no"}],
     "an old function": [{"role": "user", "content": "hi"}, {"role": "function", "name": "f", "content": "4"}],
-}  # fmt: skip
+}
 FOREIGN_RESPONSES: dict[str, Any] = {
     "a string": "hi",
     "easy messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}],
     "typed messages": [
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "a"}]},
-        {"type": "message", "role": "user", "id": "msg_1", "status": "completed", "content": [{"type": "input_text", "text": "hi"}]}],
+        {"type": "message", "role": "user", "id": "msg_1", "status": "completed", "content": [{"type": "input_text", "text": "hi"}]},
+    ],
     "several heads": [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
     "developer in between": [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}],
     "calls": [
         {"role": "user", "content": "hi"},
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x", "content": None, "status": None},
-        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [
-            {"type": "output_text", "text": "wait", "annotations": []}]},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "wait", "annotations": []}],
+        },
         {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": '{"a":1}', "status": "completed"},
         {"type": "custom_tool_call", "id": "ct_1", "call_id": "c2", "name": "g", "input": "free"},
-        {"type": "function_call_output", "id": "fco_1", "status": "completed", "call_id": "c1", "output": [{"type": "input_text", "text": "4"}]},
+        {
+            "type": "function_call_output",
+            "id": "fco_1",
+            "status": "completed",
+            "call_id": "c1",
+            "output": [{"type": "input_text", "text": "4"}],
+        },
         {"type": "custom_tool_call_output", "call_id": "c2", "output": "5"},
-        {"role": "user", "content": [{"type": "input_image", "detail": "low", "image_url": "https://e.org/a.png"}]}],
+        {"role": "user", "content": [{"type": "input_image", "detail": "low", "image_url": "https://e.org/a.png"}]},
+    ],
     "a caller": [
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "c1", "caller": {"type": "direct"}, "output": "4"}],
+        {"type": "function_call_output", "call_id": "c1", "caller": {"type": "direct"}, "output": "4"},
+    ],
     "hosted tools": [
         {"role": "user", "content": "hi"},
         {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
         {"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "container_id": "k", "code": "1", "outputs": None},
         {"type": "shell_call", "call_id": "s", "action": {"commands": ["ls"]}},
-        {"type": "shell_call_output", "call_id": "s", "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
+        {
+            "type": "shell_call_output",
+            "call_id": "s",
+            "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+        },
         {"type": "compaction", "encrypted_content": "x"},
         {"type": "configuration_update", "reasoning": {"effort": "low"}},
-        {"type": "additional_tools", "role": "developer", "tools": [
-            {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}]}],
-    "files": [{"role": "user", "content": [
-        {"type": "input_file", "file_id": "file-1"}, {"type": "input_file", "file_url": "https://e.org/a.pdf", "filename": "a.pdf"},
-        {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "document.pdf"}]}],
-}  # fmt: skip
+        {
+            "type": "additional_tools",
+            "role": "developer",
+            "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}],
+        },
+    ],
+    "files": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_file", "file_id": "file-1"},
+                {"type": "input_file", "file_url": "https://e.org/a.pdf", "filename": "a.pdf"},
+                {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "document.pdf"},
+            ],
+        }
+    ],
+}
 CHAT_TOOLS = [
     {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "b": 1, "a": 2}}},
     {"type": "function", "function": {"name": "g", "strict": True, "parameters": {"type": "object"}}},
@@ -184,16 +228,41 @@ def test_a_foreign_responses_body_is_adopted_as_it_is(given_input: Any, more: An
 
 
 SPELLINGS: list[tuple[str, Any, Any]] = [
-    ("openai_chat", {"messages": [{"role": "user", "content": "hi"}]}, {"messages": [{"content": [{"text": "hi", "type": "text"}], "role": "user"}]}),
-    ("openai_chat", {"messages": [{"role": "assistant", "content": "hi", "refusal": None}]},
-     {"messages": [{"role": "assistant", "content": [{"type": "text", "text": "hi"}]}]}),
-    ("openai_chat", {"messages": [{"role": "tool", "tool_call_id": "c", "content": "hi"}]},
-     {"messages": [{"role": "tool", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": TEXT_MARK}], "tool_call_id": "c"}]}),
-    ("openai_responses", {"input": "hi"}, {"input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}]}),
-    ("openai_responses", {"input": "hi", "instructions": "a"}, {"input": [{"role": "developer", "content": "a"}, {"role": "user", "content": "hi"}]}),
-    ("openai_responses", {"input": [{"type": "function_call_output", "call_id": "c", "output": "4"}]},
-     {"input": [{"type": "function_call_output", "id": "x", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]}]}),
-]  # fmt: skip
+    (
+        "openai_chat",
+        {"messages": [{"role": "user", "content": "hi"}]},
+        {"messages": [{"content": [{"text": "hi", "type": "text"}], "role": "user"}]},
+    ),
+    (
+        "openai_chat",
+        {"messages": [{"role": "assistant", "content": "hi", "refusal": None}]},
+        {"messages": [{"role": "assistant", "content": [{"type": "text", "text": "hi"}]}]},
+    ),
+    (
+        "openai_chat",
+        {"messages": [{"role": "tool", "tool_call_id": "c", "content": "hi"}]},
+        {
+            "messages": [
+                {"role": "tool", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": TEXT_MARK}], "tool_call_id": "c"}
+            ]
+        },
+    ),
+    (
+        "openai_responses",
+        {"input": "hi"},
+        {"input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}]},
+    ),
+    (
+        "openai_responses",
+        {"input": "hi", "instructions": "a"},
+        {"input": [{"role": "developer", "content": "a"}, {"role": "user", "content": "hi"}]},
+    ),
+    (
+        "openai_responses",
+        {"input": [{"type": "function_call_output", "call_id": "c", "output": "4"}]},
+        {"input": [{"type": "function_call_output", "id": "x", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]}]},
+    ),
+]
 
 
 @pytest.mark.parametrize(("wire", "one", "other"), SPELLINGS, ids=range(len(SPELLINGS)))

@@ -26,21 +26,49 @@ from tests.providers.strict import faults
 CHAT = OpenAIChat("gpt-6.1-sol")
 RESPONSES = OpenAIResponses("gpt-6.1-sol")
 ITEMS = typing.get_args(typing.get_args(ResponseOutputItem)[0])
-COUNTERS = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107, "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}
+COUNTERS = {
+    "prompt_tokens": 100,
+    "completion_tokens": 7,
+    "total_tokens": 107,
+    "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+}
 
 
 def completion(message: Any, finish: str | None = "stop", **more: Any) -> dict[str, Any]:
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-6.1-sol", "choices": [choice], "usage": COUNTERS, **more}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-6.1-sol",
+        "choices": [choice],
+        "usage": COUNTERS,
+        **more,
+    }
 
 
 def response(output: list[Any], status: str = "completed", **more: Any) -> dict[str, Any]:
     details = {"cached_tokens": 60, "cache_write_tokens": 30, "cache_write_tokens_details": {"ttl_30m_tokens": 10, "ttl_12h_tokens": 20}}
-    usage = {"input_tokens": 100, "input_tokens_details": details, "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 1}, "total_tokens": 107}
+    usage = {
+        "input_tokens": 100,
+        "input_tokens_details": details,
+        "output_tokens": 7,
+        "output_tokens_details": {"reasoning_tokens": 1},
+        "total_tokens": 107,
+    }
     return {
-        "id": "resp_1", "object": "response", "created_at": 1.0, "model": "gpt-6.1-sol", "output": output, "status": status, "usage": usage,
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], **more,
-    }  # fmt: skip
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1.0,
+        "model": "gpt-6.1-sol",
+        "output": output,
+        "status": status,
+        "usage": usage,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        **more,
+    }
 
 
 def message(*content: Any) -> dict[str, Any]:
@@ -82,7 +110,9 @@ def test_every_field_of_every_output_item_can_be_sent_again(kind: Any) -> None:
         whole.output = [typed]
         [kept] = parse(RESPONSES.reply(whole).native.body)
         assert faults(ResponseInputItemParam, kept) == [], item
-        assert {key for key in item if item[key] is not None} - kept.keys() <= {"created_by", "status"} | ({"id"} if kept["type"] in OUTPUTS else set())
+        assert {key for key in item if item[key] is not None} - kept.keys() <= {"created_by", "status"} | (
+            {"id"} if kept["type"] in OUTPUTS else set()
+        )
         rendered = list(RESPONSES.pieces(entry("assistant", assistant(RESPONSES.reply(whole)))))
         assert [parse(piece.body) for piece in rendered] == [kept]
 
@@ -142,7 +172,9 @@ def test_why_a_response_ended(answer: Any, stop: str) -> None:
     assert RESPONSES.reply(answer).stop == stop
 
 
-@pytest.mark.parametrize("answer", [{}, {"choices": []}, {"object": "response"}, message(SAID), "text", response([], "failed", error={"code": "server_error"})])
+@pytest.mark.parametrize(
+    "answer", [{}, {"choices": []}, {"object": "response"}, message(SAID), "text", response([], "failed", error={"code": "server_error"})]
+)
 @pytest.mark.parametrize("provider", [CHAT, RESPONSES])
 def test_what_is_no_reply_is_said_to_be_none(provider: Any, answer: Any) -> None:
     with pytest.raises(UnreadableReply):
@@ -180,7 +212,15 @@ def test_what_responses_billed_by_lifetime() -> None:
 
 def chunk(delta: Any, finish: str | None = None, **more: Any) -> dict[str, Any]:
     choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
-    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-6.1-sol", "choices": choices, "usage": None, **more}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "gpt-6.1-sol",
+        "choices": choices,
+        "usage": None,
+        **more,
+    }
 
 
 def called(index: int, **fields: Any) -> Any:
@@ -211,12 +251,18 @@ def test_chunks_amount_to_the_completion(typed: bool) -> None:
 
 
 def test_the_stream_helpers_events_hold_the_chunks() -> None:
-    events = [event for piece in CHUNKS for event in ({"type": "chunk", "chunk": piece, "snapshot": {}}, {"type": "content.delta", "delta": "x"})]
+    events = [
+        event for piece in CHUNKS for event in ({"type": "chunk", "chunk": piece, "snapshot": {}}, {"type": "content.delta", "delta": "x"})
+    ]
     assert CHAT.reply(CHAT.joined(events)) == CHAT.reply(WHOLE)
 
 
 def test_refusals_and_custom_calls_stream_too() -> None:
-    events = [chunk(called(0, id="c", type="custom", custom={"name": "g", "input": "x ="})), chunk(called(0, custom={"input": " 1"})), chunk({"refusal": "n"})]
+    events = [
+        chunk(called(0, id="c", type="custom", custom={"name": "g", "input": "x ="})),
+        chunk(called(0, custom={"input": " 1"})),
+        chunk({"refusal": "n"}),
+    ]
     reply = CHAT.reply(CHAT.joined([*events, chunk({"refusal": "o"}, "stop")]))
     assert (reply.calls, reply.text, reply.stop) == ((ReplyCall("c", "g", "x = 1"),), "no", "refused")
 
@@ -232,13 +278,17 @@ OUTPUT = [REASONING, message(SAID), CALL]
 EVENTS = [
     {"type": "response.created", "response": response([], "in_progress", usage=None)},
     {"type": "response.in_progress", "response": response([], "in_progress", usage=None)},
-    *[event for index, item in enumerate(OUTPUT) for event in (
-        {"type": "response.output_item.added", "output_index": index, "item": {**item, "status": "in_progress"}},
-        {"type": "response.output_text.delta", "output_index": index, "content_index": 0, "delta": "hi"},
-        {"type": "response.output_item.done", "output_index": index, "item": item},
-    )],
+    *[
+        event
+        for index, item in enumerate(OUTPUT)
+        for event in (
+            {"type": "response.output_item.added", "output_index": index, "item": {**item, "status": "in_progress"}},
+            {"type": "response.output_text.delta", "output_index": index, "content_index": 0, "delta": "hi"},
+            {"type": "response.output_item.done", "output_index": index, "item": item},
+        )
+    ],
     {"type": "response.completed", "response": response(OUTPUT)},
-]  # fmt: skip
+]
 
 
 def test_events_amount_to_the_response() -> None:
@@ -258,7 +308,9 @@ def test_a_cut_stream_holds_what_was_finished() -> None:
     assert not RESPONSES.is_complete(joined)
 
 
-@pytest.mark.parametrize("last", [{"type": "error", "code": "server_error", "message": "m"}, {"type": "response.failed", "response": response([], "failed")}])
+@pytest.mark.parametrize(
+    "last", [{"type": "error", "code": "server_error", "message": "m"}, {"type": "response.failed", "response": response([], "failed")}]
+)
 def test_a_failed_stream_is_no_reply(last: Any) -> None:
     joined = RESPONSES.joined([*EVENTS[:6], last])
     assert not RESPONSES.is_complete(joined)
@@ -272,7 +324,7 @@ def test_an_empty_stream_is_no_reply(provider: Any) -> None:
         provider.joined([])
 
 
-# What the replies become ----------------------------------------------------------------------------------------------------------------
+# What the replies become
 
 
 def bodies(provider: Any, kind: Any, body: Any, **options: Any) -> list[Any]:

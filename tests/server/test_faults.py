@@ -69,7 +69,7 @@ def test_a_cut_stream_gives_what_came_before(server: LocalServer, claude: anthro
         with pytest.raises(openai.APIConnectionError):
             list(call())  # type: ignore[call-overload]
     assert errors(server) == ["cut"] * 3
-    assert all(exchange.usage is not None and exchange.usage.output == 1 for exchange in server.ledger)
+    assert all(exchange.usage is not None and 0 < (exchange.usage.output or 0) < 3 for exchange in server.ledger)
 
 
 def test_a_cut_body_is_a_connection_error_and_was_billed(server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
@@ -87,14 +87,15 @@ OVERLOADED = {"parts": [{"type": "text", "text": "one"}], "fault": {"kind": "err
 
 def test_an_error_in_mid_stream(server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
     server.script([OVERLOADED] * 3)
-    heard = []
+    heard = ""
     with pytest.raises(anthropic.APIStatusError, match="too much"), claude.messages.stream(**asking()) as stream:
-        heard = [text for text in stream.text_stream if text]
+        for text in stream.text_stream:
+            heard += text
     with pytest.raises(openai.APIError, match="too much"):
         list(gpt.chat.completions.create(**CHAT, stream=True))
     event = list(gpt.responses.create(**RESPOND, stream=True))[-1]
     assert event.type == "error" and event.message == "too much"
-    assert not heard and errors(server) == ["overloaded_error"] * 3
+    assert heard == "one" and errors(server) == ["overloaded_error"] * 3
 
 
 def test_an_error_event_without_a_stream_is_a_status(server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:

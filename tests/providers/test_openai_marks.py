@@ -1,0 +1,292 @@
+"""Where OpenAI's cache may break: message endings, explicit marks, lifetimes; and what else keys a prefix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from contextkit.cache.prompt import Breakpoint
+from contextkit.canonical import canonical
+from contextkit.canonical import parse as read_json
+from contextkit.errors import UnknownModel, UnreadableRequest, UsageError
+from contextkit.layout.breakpoints import plan
+from contextkit.layout.layout import Layout
+from contextkit.layout.track import Track
+from contextkit.providers.openai.chat import OpenAIChat
+from contextkit.providers.openai.chat import parse as parse_chat
+from contextkit.providers.openai.responses import OpenAIResponses
+from contextkit.providers.openai.responses import parse as parse_responses
+from tests.providers.speech import entry
+
+MODEL = "gpt-6.1-sol"
+HEAD = {"role": "developer", "content": "Be brief."}
+ASK = {"role": "user", "content": "hi"}
+SAID = {"role": "assistant", "content": "ho"}
+CALLS = {"role": "assistant", "tool_calls": [{"id": c, "type": "function", "function": {"name": "f", "arguments": "{}"}} for c in "ab"]}
+GAVE = [{"role": "tool", "tool_call_id": c, "content": c} for c in "ab"]
+
+
+def marked(text: str = "a", **more: Any) -> Any:
+    return {"type": "text", "text": text, "prompt_cache_breakpoint": {"mode": "explicit", **more}}
+
+
+def marks(*messages: Any, model: str = MODEL, **params: Any) -> list[tuple[int, int, int, bool]]:
+    """(segment, lifetime, lookback, written) of each breakpoint the cache sees."""
+    prompt = parse_chat({"model": model, "messages": list(messages), **params}).prompt
+    return [(mark.segment, mark.ttl_seconds, mark.lookback, mark.is_written) for mark in prompt.breakpoints]
+
+
+HEAD_READ = (0, 1800, 1, False)
+ENDINGS = [
+    ([HEAD], [(0, 1800, 21, True)]),
+    ([ASK], [(0, 1800, 21, True)]),
+    ([SAID], []),
+    ([HEAD, ASK], [HEAD_READ, (1, 1800, 21, True)]),
+    ([HEAD, ASK, SAID], [HEAD_READ, (1, 1800, 21, True)]),
+    ([HEAD, ASK, CALLS, *GAVE], [HEAD_READ, (4, 1800, 21, True)]),
+    ([HEAD, ASK, CALLS, *GAVE, SAID], [HEAD_READ, (4, 1800, 21, True)]),
+    ([HEAD, ASK, {"role": "developer", "content": "later"}], [HEAD_READ, (1, 1800, 21, True)]),
+    ([HEAD, {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}], [HEAD_READ, (2, 1800, 21, True)]),
+]
+
+
+@pytest.mark.parametrize(("messages", "expected"), ENDINGS)
+def test_the_implicit_mark_is_the_latest_eligible_ending(messages: Any, expected: Any) -> None:
+    assert marks(*messages) == expected
+
+
+def test_positions_end_where_messages_do() -> None:
+    parts = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    messages = [HEAD, HEAD, ASK, parts, SAID, CALLS, *GAVE, SAID, ASK, SAID]
+    prompt = parse_chat({"model": MODEL, "messages": messages}).prompt
+    assert list(prompt.positions) == [0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 5]
+
+
+def test_more_text_in_a_message_removes_its_old_ending() -> None:
+    short = parse_chat({"model": MODEL, "messages": [HEAD, ASK]}).prompt
+    parts = {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "text", "text": "more"}]}
+    long = parse_chat({"model": MODEL, "messages": [HEAD, parts]}).prompt
+    assert long.digests[1] == short.digests[1]
+    assert long.positions[1] == long.positions[2], "the old ending does not close its position any more"
+
+
+def users(n: int) -> list[Any]:
+    return [{"role": "user", "content": [marked(str(number))]} for number in range(n)]
+
+
+def test_implicit_mode_writes_the_latest_three_and_its_own() -> None:
+    found = marks(HEAD, *users(6), ASK)
+    assert [segment for segment, _, _, is_written in found if is_written] == [4, 5, 6, 7]
+    assert [lookback for *_, lookback, _ in found] == [1, 1, 1, 1, 1, 1, 1, 21]
+
+
+def test_explicit_mode_writes_the_latest_four_and_nothing_unmarked() -> None:
+    found = marks(HEAD, *users(6), ASK, prompt_cache_options={"mode": "explicit"})
+    assert [segment for segment, _, _, is_written in found if is_written] == [3, 4, 5, 6]
+    assert [segment for segment, _, _, is_written in found if not is_written] == [1, 2]
+    assert marks(HEAD, ASK, prompt_cache_options={"mode": "explicit"}) == []
+
+
+def test_the_first_two_and_the_latest_fifty_marks_are_looked_up() -> None:
+    found = marks(*users(60), prompt_cache_options={"mode": "explicit"})
+    assert [segment for segment, *_ in found] == [0, 1, *range(10, 60)]
+
+
+def test_a_mark_of_its_own_on_the_implicit_ending_is_one_mark() -> None:
+    assert marks(HEAD, {"role": "user", "content": [marked(ttl="12h")]}) == [HEAD_READ, (1, 43200, 21, True)]
+
+
+def test_a_parts_own_lifetime_wins_over_the_requests() -> None:
+    messages = [{"role": "user", "content": [marked()]}, {"role": "user", "content": [marked(ttl="30m")]}, ASK]
+    assert [ttl for _, ttl, _, _ in marks(*messages, prompt_cache_options={"ttl": "12h"})] == [43200, 1800, 43200]
+
+
+def test_a_mark_inside_a_tool_message_is_seen_though_it_is_not_rendered_again() -> None:
+    gave = {"role": "tool", "tool_call_id": "a", "content": [marked()]}
+    found = parse_chat({"model": MODEL, "messages": [HEAD, ASK, CALLS, gave, GAVE[1], ASK]})
+    assert Breakpoint(3, 1800, 1) in found.prompt.breakpoints
+    assert b"prompt_cache_breakpoint" not in found.layout.body(b"{}")
+
+
+@pytest.mark.parametrize("messages", [[HEAD, ASK], users(3)])
+def test_earlier_models_have_no_breakpoints(messages: Any) -> None:
+    assert marks(*messages, model="gpt-5.4") == []
+    provider = OpenAIChat("gpt-5.4")
+    assert (provider.plan.has_head, provider.plan.has_tail) == (False, False)
+
+
+def test_anthropics_marker_is_no_mark_here() -> None:
+    part = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    assert marks(HEAD, {"role": "user", "content": [part]}) == [HEAD_READ, (1, 1800, 21, True)]
+
+
+def rendered(provider: Any) -> Any:
+    """A short conversation as `provider` sends it, marks included."""
+    track = Track(provider.grammar)
+    track.extend(provider.head([{"type": "text", "text": "Be brief."}], [], 0))
+    track.extend(provider.pieces(entry("user", {"content": [{"type": "text", "text": "hi"}]})))
+    layout = Layout(track, len(track), plan(track, len(track), 0, provider.plan))
+    body = read_json(layout.body(canonical(dict(provider.params))))
+    assert provider.parse(body).prompt.breakpoints == provider.prompt(layout, provider.params).breakpoints
+    return body
+
+
+def test_the_head_is_marked_on_the_wire() -> None:
+    [head, _] = rendered(OpenAIChat(MODEL))["messages"]
+    assert head == {
+        "role": "developer",
+        "content": [{"type": "text", "text": "Be brief.", "prompt_cache_breakpoint": {"mode": "explicit"}}],
+    }
+    assert b"breakpoint" not in canonical(rendered(OpenAIChat("gpt-5.4")))
+
+
+@pytest.mark.parametrize("options", [{"ttl": "12h"}, {"prompt_cache_options": {"ttl": "12h"}}])
+def test_twelve_hours_hold_for_every_mark(options: Any) -> None:
+    body = rendered(OpenAIResponses(MODEL, **options))
+    assert body["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit", "ttl": "12h"}
+    assert body["prompt_cache_options"] == {"ttl": "12h"}
+    assert {mark.ttl_seconds for mark in parse_responses(body).prompt.breakpoints} == {43200}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OpenAIChat(MODEL, ttl="12h"),
+        lambda: OpenAIChat(MODEL, system_role="user"),
+        lambda: OpenAIResponses(MODEL, ttl="1h"),
+        lambda: OpenAIResponses("gpt-5.4", ttl="12h"),
+    ],
+)
+def test_what_an_endpoint_does_not_offer_is_refused(make: Any) -> None:
+    with pytest.raises(UsageError):
+        make()
+
+
+def test_an_unknown_model_is_refused() -> None:
+    with pytest.raises(UnknownModel):
+        OpenAIChat("gpt-7-nothing")
+
+
+# What keys a prefix
+
+KEYED: list[tuple[str, Any]] = [
+    ("parallel_tool_calls", False),
+    ("response_format", {"type": "json_object"}),
+    ("text", {"format": {"type": "json_object"}}),
+    ("text", {"verbosity": "low"}),
+    ("reasoning", {"effort": "low"}),
+    ("reasoning_effort", "low"),
+    ("verbosity", "low"),
+    ("context_management", [{"type": "compaction"}]),
+    ("service_tier", "flex"),
+    ("prompt_cache_key", "k"),
+    ("prompt_cache_options", {"mode": "explicit"}),
+]
+FREE: list[tuple[str, Any]] = [
+    ("stream", True),
+    ("stream_options", {"include_usage": True}),
+    ("max_tokens", 1),
+    ("max_completion_tokens", 1),
+    ("max_output_tokens", 1),
+    ("temperature", 0.5),
+    ("top_p", 0.5),
+    ("n", 2),
+    ("seed", 1),
+    ("stop", ["x"]),
+    ("store", False),
+    ("metadata", {"a": "b"}),
+    ("include", []),
+    ("tool_choice", "none"),
+    ("tool_choice", {"type": "allowed_tools", "mode": "auto", "tools": []}),
+    ("logit_bias", {"1": 1}),
+    ("logprobs", True),
+    ("top_logprobs", 1),
+    ("presence_penalty", 1),
+    ("frequency_penalty", 1),
+    ("safety_identifier", "x"),
+    ("prompt_cache_retention", "24h"),
+    ("prompt_cache_options", {"ttl": "12h"}),
+    ("parallel_tool_calls", True),
+    ("service_tier", "auto"),
+    ("text", {"format": {"type": "text"}}),
+    ("reasoning", {"summary": "auto"}),
+    ("user", "ann"),
+    ("response_format", None),
+]
+
+
+def keys(model: str = MODEL, **params: Any) -> tuple[bytes, bytes, bytes]:
+    return parse_chat({"model": model, "messages": [ASK], **params}).prompt.namespaces
+
+
+@pytest.mark.parametrize(("name", "value"), KEYED)
+def test_what_makes_another_prefix(name: str, value: Any) -> None:
+    assert all(one != other for one, other in zip(keys(), keys(**{name: value}), strict=True))
+
+
+@pytest.mark.parametrize(("name", "value"), FREE)
+def test_what_leaves_the_prefix_alone(name: str, value: Any) -> None:
+    assert keys() == keys(**{name: value})
+
+
+def test_models_share_nothing_and_users_chose_the_machine_before() -> None:
+    assert keys() != keys("gpt-6-sol")
+    assert keys("gpt-5.4") != keys("gpt-5.4", user="ann")
+
+
+# What is no request
+
+CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+UNREADABLE_CHAT: list[tuple[Any, str]] = [
+    ([], "body"),
+    ({"messages": []}, "model"),
+    ({"model": MODEL}, "messages"),
+    ({"model": MODEL, "messages": "hi"}, "messages"),
+    ({"model": MODEL, "messages": ["hi"]}, "messages[0]"),
+    ({"model": MODEL, "messages": [{"content": "hi"}]}, "messages[0].role"),
+    ({"model": MODEL, "messages": [{"role": "wizard", "content": "hi"}]}, "messages[0].role"),
+    ({"model": MODEL, "messages": [{"role": "user"}]}, "messages[0].content"),
+    ({"model": MODEL, "messages": [{"role": "user", "content": []}]}, "messages[0].content"),
+    ({"model": MODEL, "messages": [{"role": "user", "content": ["hi"]}]}, "messages[0].content[0]"),
+    ({"model": MODEL, "messages": [{"role": "user", "content": [{"text": "hi"}]}]}, "messages[0].content[0].type"),
+    ({"model": MODEL, "messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
+    ({"model": MODEL, "messages": [ASK, {"role": "assistant"}]}, "messages[1].content"),
+    ({"model": MODEL, "messages": [ASK, {"role": "assistant", "content": []}]}, "messages[1].content"),
+    ({"model": MODEL, "messages": [{"role": "tool", "content": "4"}]}, "messages[0].tool_call_id"),
+    ({"model": MODEL, "messages": [{"role": "tool", "tool_call_id": "a", "content": 4}]}, "messages[0].content"),
+    ({"model": MODEL, "messages": [], "tools": {"f": 1}}, "tools"),
+    ({"model": MODEL, "messages": [], "tools": ["f"]}, "tools[0]"),
+    ({"model": MODEL, "messages": [], "prompt_cache_options": {"mode": "magic"}}, "prompt_cache_options.mode"),
+]
+UNREADABLE_RESPONSES: list[tuple[Any, str]] = [
+    ({"model": MODEL}, "input"),
+    ({"model": MODEL, "input": "hi", "previous_response_id": "resp_1"}, "previous_response_id"),
+    ({"model": MODEL, "input": "hi", "conversation": "conv_1"}, "conversation"),
+    ({"model": MODEL, "input": "hi", "instructions": 4}, "instructions"),
+    ({"model": MODEL, "input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].type"),
+    ({"model": MODEL, "input": [{"id": "msg_1"}]}, "input[0].type"),
+    ({"model": MODEL, "input": [{}]}, "input[0].type"),
+    ({"model": MODEL, "input": [{"type": "message", "content": "hi"}]}, "input[0].role"),
+    ({"model": MODEL, "input": [{"role": "wizard", "content": "hi"}]}, "input[0].role"),
+    ({"model": MODEL, "instructions": "a", "input": [{"role": "user", "content": []}]}, "input[0].content"),
+    ({"model": MODEL, "input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
+    ({"model": MODEL, "input": [{"role": "assistant"}]}, "input[0].content"),
+    ({"model": MODEL, "input": [{**CALL, "arguments": {}}]}, "input[0].arguments"),
+    ({"model": MODEL, "input": [{"type": "function_call_output", "output": "4"}]}, "input[0].call_id"),
+    ({"model": MODEL, "input": [{"type": "function_call_output", "call_id": "a"}]}, "input[0].output"),
+]
+
+
+@pytest.mark.parametrize(("body", "path"), UNREADABLE_CHAT)
+def test_a_body_that_is_no_chat_request(body: Any, path: str) -> None:
+    with pytest.raises(UnreadableRequest) as raised:
+        parse_chat(body)
+    assert raised.value.path == path
+
+
+@pytest.mark.parametrize(("body", "path"), UNREADABLE_RESPONSES)
+def test_a_body_that_is_no_responses_request(body: Any, path: str) -> None:
+    with pytest.raises(UnreadableRequest) as raised:
+        parse_responses(body)
+    assert raised.value.path == path
