@@ -16,6 +16,11 @@ from contextkit.layout.segment import LEVELS, Level, Piece, Segment
 DIGEST_BYTES = 16
 """Length of a running digest: 128 bits, collisions out of reach for any real number of prompts."""
 
+_COLUMNS = (
+    "bodies", "ends", "marks", "sizes", "entries", "levels", "roles", "runs", "closers", "digests", "ends_tokens", "positions",
+)  # fmt: skip
+"""What a track holds one of for each segment."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
@@ -99,7 +104,7 @@ class Track:
         other = Track(self.grammar, strips_thinking=self.strips_thinking)
         other.strips = [strip for strip in self.strips if strip[0] < n]
         restored = [index for at, indexes in self.strips if at >= n for index in indexes if index < n]
-        for name in ("bodies", "ends", "marks", "sizes", "entries", "levels", "roles", "runs", "closers", "digests", "ends_tokens", "positions"):
+        for name in _COLUMNS:
             setattr(other, name, getattr(self, name)[:n])
         other.wire = self.wire[: self.ends[n - 1]] if n else bytearray()
         other.level_ends = [min(end, n) for end in self.level_ends]

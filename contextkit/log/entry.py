@@ -12,7 +12,7 @@ Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phas
 """What an entry is; the table of their bodies stands in `docs/architecture.md`.
 
 opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…], "parent"?: {"path", "sequence", "digest"}}
-user        {"content": [part…]}
+user        {"content": [part…], "role"?: "system"}     a system message between turns names its role
 assistant   {"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…], "stop"}
 result      {"call_id", "name", "content": [part…], "is_error"}
 begun       {"call_id"}                     a side effect was started (a crash may follow); renders nothing

@@ -47,7 +47,9 @@ def _keys(facts: bytes) -> tuple[bytes, bytes, bytes]:
     import orjson
 
     rows = orjson.loads(facts)
-    tools, system, messages = (
-        blake2b(canonical([row for row in rows if row[0] <= level], sort=True), digest_size=8).digest() for level in (TOOLS, SYSTEM, MESSAGES)
-    )
+    tools, system, messages = (_key([row for row in rows if row[0] <= level]) for level in (TOOLS, SYSTEM, MESSAGES))
     return tools, system, messages
+
+
+def _key(facts: list[Json]) -> bytes:
+    return blake2b(canonical(facts, sort=True), digest_size=8).digest()

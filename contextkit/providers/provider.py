@@ -15,7 +15,7 @@ from contextkit.canonical import Json
 from contextkit.layout.breakpoints import Plan
 from contextkit.layout.layout import Layout
 from contextkit.layout.segment import Piece
-from contextkit.layout.track import Grammar, Track
+from contextkit.layout.track import Grammar
 from contextkit.log.entry import Entry, Kind, Native
 from contextkit.models import Model
 

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -46,7 +46,8 @@ ENDPOINTS: dict[str, Endpoint] = {
         {"stream": True}, 21_333,
     ),
     "openai_chat": Endpoint(
-        "openai.types.chat:ChatCompletion", "openai.types.chat:ChatCompletionChunk", "openai", "openai.resources.chat.completions:Completions",
+        "openai.types.chat:ChatCompletion", "openai.types.chat:ChatCompletionChunk", "openai",
+        "openai.resources.chat.completions:Completions",
         {"stream": True, "stream_options": {"include_usage": True}}, None,
     ),
     "openai_responses": Endpoint(
@@ -78,7 +79,12 @@ class Request(Mapping[str, Json]):
     `**request` feeds the stock typed method; `.body` is exactly what `.send` puts on the wire.
     """
 
-    __slots__ = ("_fields", "_observe", "after", "at", "epoch", "headers", "layout", "model", "params", "path", "predicted", "prompt", "provider", "wire")
+    __slots__ = (
+        "_fields", "_observe", "after", "at", "epoch", "headers", "layout", "model", "params", "path", "predicted", "prompt", "provider", "wire",
+    )  # fmt: skip
+        "_fields", "_observe", "after", "at", "epoch", "headers", "layout", "model", "params", "path", "predicted", "prompt", "provider",
+        "wire",
+    )  # fmt: skip
 
     def __init__(
         self, layout: Layout, path: str, params: Mapping[str, Json], headers: Mapping[str, str], predicted: Usage, *,
@@ -143,7 +149,8 @@ class Request(Mapping[str, Json]):
         endpoint = ENDPOINTS[self.wire]
         body = self.layout.body(canonical({**self.params, **endpoint.streaming}))
         is_async = inspect.iscoroutinefunction(client.post)
-        options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": _stream_class(endpoint.sdk, endpoint.event, is_async), "options": self._headers()}
+        decoder = _stream_class(endpoint.sdk, endpoint.event, is_async)
+        options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": decoder, "options": self._headers()}
         return self._opening(client, body, options) if is_async else self._open(client, body, options)
 
     def _open(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
@@ -164,7 +171,9 @@ class Request(Mapping[str, Json]):
         endpoint = ENDPOINTS[self.wire]
         limit, asked = endpoint.untimed_tokens, self.params.get("max_tokens")
         if limit is not None and asked is not None and asked > limit and client.timeout == _default_timeout(endpoint.sdk):
-            raise UsageError(f"max_tokens={asked:,} may take longer than ten minutes: use request.stream(client), or give the client a timeout")
+            raise UsageError(
+                f"max_tokens={asked:,} may take longer than ten minutes: use request.stream(client), or give the client a timeout"
+            )
         return {"cast_to": _load(endpoint.result), "options": self._headers()}
 
     def _headers(self) -> dict[str, Any]:
@@ -199,29 +208,30 @@ class Request(Mapping[str, Json]):
         return True
 
     def __repr__(self) -> str:
-        return f"<Request {self.path} {self.model.name}: {self.layout.n} segments, {self.layout.n_bytes:,} bytes, {len(self.layout.breakpoints)} marks>"
+        layout = self.layout
+        return f"<Request {self.path} {self.model.name}: {layout.n} segments, {layout.n_bytes:,} bytes, {len(layout.breakpoints)} marks>"
 
 
 _OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load(place: str) -> Any:
     module, name = place.split(":")
     return getattr(import_module(module), name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _stream_class(sdk: str, event: str, is_async: bool) -> Any:
     return _load(f"{sdk}:{'AsyncStream' if is_async else 'Stream'}")[_load(event)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _default_timeout(sdk: str) -> Any:
     return _load(f"{sdk}:DEFAULT_TIMEOUT")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _method_fields(wire: str) -> frozenset[str]:
     method = _load(ENDPOINTS[wire].method).create
     return frozenset(inspect.signature(method).parameters) - {"self", "extra_headers", "extra_query", "extra_body", "timeout"}

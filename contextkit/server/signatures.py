@@ -47,8 +47,8 @@ class Signatures:
 
     def issue(self, layout: Layout, blocks: Iterable[Json]) -> None:
         """Remember the thinking among `blocks`, the reply to the request of `layout`."""
-        places = list(_places(layout))
-        past, before = places[-1].past, places[-2].signature if len(places) > 1 else None
+        *places, end = _places(layout)
+        past, before = end.past, next((place.signature for place in reversed(places) if place.signature in self._issued), None)
         for block in map(normal, blocks):
             if block["type"] == "thinking":
                 self._issued[block["signature"]] = _Origin(past, before)
@@ -61,7 +61,9 @@ class Signatures:
         before: str | None = None
         for ordinal, place in enumerate(_places(layout) if self._issued else ()):
             origin = self._issued.get(place.signature or "")
-            if origin and (origin.past != place.past or (ordinal and origin.before != before)):
+            if origin is None:
+                continue
+            if origin.past != place.past or (before is not None and origin.before != before):
                 return ordinal
             before = place.signature
         return None

@@ -11,17 +11,23 @@ from contextkit.providers.provider import Provider
 
 SYSTEM = "You are a careful researcher. " * 100
 TOOLS = [{"name": "read", "description": "Read a file.", "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}]
-_WORDS = ["cache", "prefix", "agent", "naïve", '"quoted"', "line\n", "token", "42", "→", "for i in range(10):", "é", "path/to/file.py", "\\d+"]
+_WORDS = [
+    "cache", "prefix", "agent", "naïve", '"quoted"', "line\n", "token", "42", "→", "for i in range(10):", "é", "path/to/file.py", "\\d+",
+]  # fmt: skip
 
 
 def replies(index: int, call_id: str, text: str) -> Mapping[str, Mapping[str, Any]]:
     """Wire → a reply that says `text` and calls a tool."""
-    path = {"path": f"src/module_{index}.py"}
-    block = {"type": "tool_use", "id": call_id, "name": "read", "input": path}
-    called = {"id": call_id, "type": "function", "function": {"name": "read", "arguments": f'{{"path":"{path["path"]}"}}'}}
+    path = f"src/module_{index}.py"
+    block = {"type": "tool_use", "id": call_id, "name": "read", "input": {"path": path}}
+    function = {"name": "read", "arguments": f'{{"path":"{path}"}}'}
+    called = {"id": call_id, "type": "function", "function": function}
     said = {"role": "assistant", "content": text, "tool_calls": [called]}
-    item = {"type": "message", "id": f"msg_{index}", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": text, "annotations": []}]}
-    function = {"type": "function_call", "id": f"fc_{index}", "call_id": call_id, "name": "read", "arguments": called["function"]["arguments"], "status": "completed"}
+    spoken = {"type": "output_text", "text": text, "annotations": []}
+    items = [
+        {"type": "message", "id": f"msg_{index}", "role": "assistant", "status": "completed", "content": [spoken]},
+        {"type": "function_call", "id": f"fc_{index}", "call_id": call_id, "status": "completed", **function},
+    ]
     return {
         "anthropic_messages": {
             "id": f"msg_{index}", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_reason": "tool_use",
@@ -33,7 +39,7 @@ def replies(index: int, call_id: str, text: str) -> Mapping[str, Mapping[str, An
             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
         },
         "openai_responses": {
-            "id": f"resp_{index}", "object": "response", "created_at": 1, "model": "gpt-6.1-sol", "status": "completed", "output": [item, function],
+            "id": f"resp_{index}", "object": "response", "created_at": 1, "model": "gpt-6.1-sol", "status": "completed", "output": items,
             "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
         },
     }  # fmt: skip

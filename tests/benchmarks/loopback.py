@@ -18,15 +18,17 @@ _MESSAGE = {
     "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_reason": "end_turn", "stop_sequence": None,
     "content": [{"type": "text", "text": "Understood."}], "usage": _USAGE,
 }  # fmt: skip
+_SAID = {"role": "assistant", "content": "Understood.", "refusal": None}
 _COMPLETION = {
     "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-6.1-sol",
-    "choices": [{"index": 0, "finish_reason": "stop", "logprobs": None, "message": {"role": "assistant", "content": "Understood.", "refusal": None}}],
+    "choices": [{"index": 0, "finish_reason": "stop", "logprobs": None, "message": _SAID}],
     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
 }  # fmt: skip
 _TEXT = {"type": "output_text", "text": "Understood.", "annotations": []}
 _RESPONSE = {
-    "id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-6.1-sol", "status": "completed", "error": None, "incomplete_details": None,
-    "instructions": None, "metadata": {}, "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "temperature": 1.0, "top_p": 1.0,
+    "id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-6.1-sol", "status": "completed", "error": None,
+    "incomplete_details": None, "instructions": None, "metadata": {}, "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+    "temperature": 1.0, "top_p": 1.0,
     "output": [{"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [_TEXT]}],
     "usage": {
         "input_tokens": 1, "output_tokens": 1, "total_tokens": 2,

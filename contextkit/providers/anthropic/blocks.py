@@ -10,6 +10,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.providers.cutting import Trait
+from contextkit.providers.foreign import function_of, spoken
 
 WIRE = "anthropic_messages"
 
@@ -64,9 +65,10 @@ def parts_of(blocks: Json) -> list[Json]:
 
 def definition_block(definition: Mapping[str, Json]) -> Json:
     """A neutral tool definition as Anthropic sends it."""
-    if "native" in definition:
+    if "native" in definition and definition["native"]["wire"] == WIRE:
         return definition["native"]["block"]
-    return {"name": definition["name"], "description": definition["description"], "input_schema": definition["parameters"]}
+    name, description, parameters = function_of(definition)
+    return {"name": name, "description": description, "input_schema": parameters}
 
 
 def block_definition(tool: Mapping[str, Json]) -> Json:
@@ -87,13 +89,13 @@ _PART_BLOCKS: dict[str, Callable[[Any], Json]] = {
     "text": lambda part: {"type": "text", "text": part["text"]},
     "image": lambda part: {"type": "image", "source": _source(part)},
     "document": lambda part: {"type": "document", "source": _source(part), **({"title": part["title"]} if "title" in part else {})},
-    "native": lambda part: part["block"] if part["wire"] == WIRE else {"type": "text", "text": f"[{part['block'].get('type', 'item')}]"},
+    "native": lambda part: part["block"] if part["wire"] == WIRE else {"type": "text", "text": spoken(part["block"])},
 }
 
 
 def _part(block: Mapping[str, Json]) -> Json:
     """The neutral part that renders back to `block`, or the block verbatim."""
-    plain = {key: value for key, value in block.items() if key not in ("cache_control",) and value is not None}
+    plain = {key: value for key, value in block.items() if key != "cache_control" and value is not None}
     source = plain.get("source") or {}
     media = {"url": source["url"]} if "url" in source else {key: source[key] for key in ("media_type", "data") if key in source}
     candidates: dict[str, Json] = {
@@ -128,8 +130,8 @@ def _told(part: Json) -> Json:
 
 
 def said(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What a user said."""
-    return "user", blocks_of(body["content"])
+    """What a user said, or the program in a system message between turns."""
+    return body.get("role", "user"), blocks_of(body["content"])
 
 
 def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:

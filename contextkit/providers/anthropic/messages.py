@@ -22,7 +22,18 @@ from contextkit.layout.track import Grammar, Track
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
 from contextkit.providers.anthropic import reply as answers
-from contextkit.providers.anthropic.blocks import KINDS, PLAIN, TRAITS, WIRE, block_definition, definition_block, blocks_of, parts_of, tidied, tool_trait
+from contextkit.providers.anthropic.blocks import (
+    KINDS,
+    PLAIN,
+    TRAITS,
+    WIRE,
+    block_definition,
+    blocks_of,
+    definition_block,
+    parts_of,
+    tidied,
+    tool_trait,
+)
 from contextkit.providers.cutting import Cut, cut, expect, framed
 from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
 from contextkit.providers.provider import Parsed, Reply, Turn
@@ -44,7 +55,8 @@ GRAMMAR = Grammar(
 KEYING = Keying(
     levels={"model": TOOLS, "inference_geo": TOOLS, "speed": SYSTEM},
     neutral=frozenset({
-        "max_tokens", "stop_sequences", "metadata", "stream", "service_tier", "cache_control", "diagnostics", "temperature", "top_p", "top_k", "betas",
+        "max_tokens", "stop_sequences", "metadata", "stream", "service_tier", "cache_control", "diagnostics",
+        "temperature", "top_p", "top_k", "betas",
     }),
     defaults={
         "speed": "standard", "tool_choice": {"type": "auto"}, "thinking": {"type": "disabled"}, "output_config": {"effort": "high"},
@@ -212,7 +224,8 @@ def _turns(body: Json, model: str) -> Iterator[Turn]:
                 continue
             yield Turn("result", _result(block))
         if said:
-            yield Turn("user", {"content": parts_of(said)})
+            who = {} if message["role"] == "user" else {"role": message["role"]}
+            yield Turn("user", {"content": parts_of(said), **who})
 
 
 def _assistant(blocks: list[Json], model: str) -> Json:

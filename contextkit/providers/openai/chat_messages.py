@@ -13,15 +13,14 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
+from contextkit.providers.foreign import function_of, spoken
 from contextkit.providers.openai.spellings import (
     as_error,
     at,
     filename,
-    function_of,
     is_text,
     media_of,
     neutral,
-    spoken,
     text_of,
     titled,
     url_of,

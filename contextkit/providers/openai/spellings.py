@@ -10,7 +10,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import InvalidTool, NotSerialisable
+from contextkit.errors import NotSerialisable
 
 _PDF = "application/pdf"
 _ERROR = "Error: "
@@ -56,20 +56,6 @@ def text_of(part: Mapping[str, Json]) -> str:
     return f"{part['title']}\n\n{part['data']}" if "title" in part else str(part["data"])
 
 
-def spoken(block: Mapping[str, Json]) -> str:
-    """The text of a block of another wire, or its type in brackets where it has none.
-
-    >>> spoken({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
-    'Be brief.'
-    >>> spoken({"type": "thinking", "thinking": "…"})
-    '[thinking]'
-    """
-    inside = next((block[key] for key in ("text", "content", "output") if block.get(key)), None)
-    if isinstance(inside, list):
-        inside = "".join(spoken(part) for part in inside if isinstance(part, dict))
-    return inside if isinstance(inside, str) else f"[{block.get('type', 'item')}]"
-
-
 def neutral(block: Mapping[str, Json], wire: str, candidates: Iterable[Json], render: Callable[[Any], Json]) -> Json:
     """The first candidate that renders back to `block`, or the block verbatim."""
     found = next((part for part in candidates if render(part) == block), None)
@@ -107,19 +93,6 @@ def as_error(texts: list[Json], kind: str) -> list[Json]:
         first = texts[0]["text"]
         return [{**texts[0], "text": first if first.startswith(_ERROR) else _ERROR + first}, *texts[1:]]
     return [{"type": kind, "text": _ERROR.strip()}, *texts]
-
-
-def function_of(definition: Mapping[str, Json]) -> tuple[Json, Json, Json]:
-    """Name, description and parameters of a definition, another wire's included.
-
-    Raises `InvalidTool` for a tool only its own provider runs.
-    """
-    block = definition["native"]["block"] if "native" in definition else definition
-    fields = block["function"] if isinstance(block.get("function"), dict) else block
-    parameters = fields.get("parameters", fields.get("input_schema"))
-    if parameters is None or "name" not in fields:
-        raise InvalidTool(f"tool of type {block.get('type')!r} runs at its own provider only: leave it out or give a function")
-    return fields["name"], fields.get("description", ""), parameters
 
 
 def usage(total: int | None, details: Mapping[str, Json], output: int | None) -> Usage:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from contextkit.canonical import Json
 from contextkit.layout.layout import Layout
-from contextkit.server.refusals.anthropic_shape import authenticated, blocks, counted, created, invalid, placed, tool_names, versioned
+from contextkit.server.refusals.anthropic_shape import authenticated, blocks, counted, created, invalid, options, placed, tool_names, versioned
 from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal, Sent
 
 MOST_MARKS = 4
@@ -213,7 +213,7 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     )
 
 
-EARLY: tuple[Early, ...] = (authenticated, versioned, created, blocks, tool_names, new_version, prewarming, thinking)
+EARLY: tuple[Early, ...] = (authenticated, versioned, created, options, blocks, tool_names, new_version, prewarming, thinking)
 LATE: tuple[Late, ...] = (order, answered, unique_calls, forced, prefill, marks, automatic, window)
-EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, blocks, tool_names, new_version, thinking)
+EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, options, blocks, tool_names, new_version, thinking)
 """For `/v1/messages/count_tokens`; its late checks are the same."""

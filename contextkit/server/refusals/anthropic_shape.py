@@ -41,6 +41,16 @@ _CREATED = _COUNTED | kinds(
     lists=(TEXTS, "stop_sequences"), objects=(OBJECT, "metadata diagnostics"), tier=(one_of("auto", "standard_only"), "service_tier"),
     beta=(ANYTHING, "container fallbacks fallback_credit_token thread"),
 )  # fmt: skip
+_NESTED: dict[str, dict[str, Kind]] = {
+    "tool_choice": {"type": one_of("auto", "any", "tool", "none"), "name": TEXT, "disable_parallel_tool_use": FLAG},
+    "thinking": {"type": one_of("enabled", "adaptive", "disabled", "between_tools"), "budget_tokens": WHOLE},
+    "diagnostics": {"previous_message_id": TEXT},
+    "output_config": {"effort": one_of("low", "medium", "high", "xhigh", "max"), "format": OBJECT},
+    "metadata": {"user_id": TEXT},
+}
+"""Fields of fields."""
+_CHOSEN = ("tool_choice", "thinking")
+"""Those that cannot do without their `type`."""
 _BLOCKS: dict[str, dict[str, Kind]] = {
     "text": {"text": TEXT},
     "image": {"source": OBJECT},
@@ -143,6 +153,15 @@ def blocks(sent: Sent) -> Iterator[Refusal]:
         if at.block.get("cache_control") is not None:
             yield from _marker(at)
     yield from _marker(Placed("", "", sent.body)) if sent.body.get("cache_control") is not None else ()
+
+
+def options(sent: Sent) -> Iterator[Refusal]:
+    """The fields of fields."""
+    for name, fields in _NESTED.items():
+        option = sent.body.get(name) or {}
+        yield from (invalid(f"{name}.{inner}: Input should be {kind.words}") for inner, kind in misfits(option, fields))
+        if name in _CHOSEN and sent.body.get(name) is not None and option.get("type") is None:
+            yield invalid(f"{name}.type: Field required")
 
 
 def tool_names(sent: Sent) -> Iterator[Refusal]:

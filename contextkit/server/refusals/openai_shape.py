@@ -49,6 +49,15 @@ RESPONSES = _SHARED | kinds(
     objects=(OBJECT, "access_programs image prompt reasoning text"), other=(ANYTHING, "conversation"),
 )  # fmt: skip
 
+_FORMAT = one_of("text", "json_object", "json_schema")
+_NESTED: dict[str, dict[str, Kind]] = {
+    "prompt_cache_options": {"prewarm": FLAG, "comparison_response_id": TEXT},
+    "stream_options": {"include_usage": FLAG, "include_obfuscation": FLAG},
+    "response_format": {"type": _FORMAT},
+    "reasoning": {"effort": TEXT, "summary": TEXT},
+    "text": {"format": Kind("an object with a supported type", lambda value: isinstance(value, dict) and _FORMAT.holds(value.get("type")))},
+}
+"""Fields of fields."""
 _TOOL_CALL = {"id": TEXT, "type": TEXT}
 _MESSAGES: dict[str, dict[str, Kind]] = {
     "system": {"content": TEXT_OR_ARRAY},
@@ -121,6 +130,8 @@ def _fields(body: Mapping[str, Json], fields: Mapping[str, Kind], required: tupl
     for name in missing(body, required):
         yield invalid(f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
     yield from _misfits(body, fields, "")
+    for name, inner in _NESTED.items():
+        yield from _misfits(body.get(name) or {}, inner if name in fields else {}, f"{name}.")
     for name in unknown(body, fields):
         yield invalid(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
     if body[required[1]] == []:

@@ -1,0 +1,90 @@
+"""The server as a thing that starts, listens and stops."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import anthropic
+import httpx2
+import pytest
+
+from contextkit.errors import UnreadableRequest, UsageError
+from contextkit.server import LocalServer
+from contextkit.server.state import Clock
+from tests.server.conftest import asking, saying
+
+
+def test_listens_on_loopback_and_gives_the_port_back(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    before = threading.active_count()
+    with LocalServer() as server:
+        port = int(server.url.rsplit(":", 1)[1])
+        assert server.url.startswith("http://127.0.0.1:")
+        with anthropic.Anthropic(base_url=server.url, api_key="any") as client:
+            client.messages.create(**asking())
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port))
+    assert threading.active_count() == before
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_port_that_is_taken() -> None:
+    with LocalServer() as server:
+        port = int(server.url.rsplit(":", 1)[1])
+        with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}.*choose another port"):
+            LocalServer(port=port).start()
+
+
+def test_two_servers_share_nothing() -> None:
+    with LocalServer(now=0.0) as one, LocalServer(now=0.0) as other:
+        for server in (one, other):
+            with anthropic.Anthropic(base_url=server.url, api_key="any") as client:
+                assert not client.messages.create(**asking()).usage.cache_read_input_tokens
+        assert len(one.ledger) == len(other.ledger) == 1
+
+
+def test_many_calls_at_once(server: LocalServer, claude: anthropic.Anthropic) -> None:
+    threads = [threading.Thread(target=lambda: claude.messages.create(**asking())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    bills = [exchange.usage for exchange in server.ledger if exchange.usage]
+    assert len(bills) == 8 and len({bill.prompt for bill in bills}) == 1
+    assert sum(bool(bill.write_5m) for bill in bills) == 1
+
+
+def test_a_wrong_script_names_its_item() -> None:
+    with pytest.raises(UnreadableRequest, match=r"replies\.1\.parts\.0"):
+        LocalServer([saying(), {"parts": [{"type": "smell"}]}])
+
+
+def test_a_running_clock_runs_and_a_frozen_one_stands() -> None:
+    running, frozen = Clock(5.0), Clock(5.0, is_frozen=True)
+    time.sleep(0.01)
+    assert running.now() > 5.0 and frozen.now() == 5.0
+    for clock in (running, frozen):
+        clock.advance(10)
+        assert 15.0 <= clock.now() < 16.0
+        clock.reset()
+        assert 5.0 <= clock.now() < 6.0
+    assert abs(Clock().now() - time.time()) < 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child on Windows")
+def test_serve_stops_cleanly_when_interrupted() -> None:
+    code = "from contextkit.server import serve; serve(port=0, announce=lambda url: print(url, flush=True))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+        assert process.stdout and process.stderr
+        url = process.stdout.readline().strip()
+        assert httpx2.get(f"{url}/v1/models").status_code == 401
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert process.stderr.read() == ""
