@@ -80,8 +80,6 @@ class Request(Mapping[str, Json]):
     """
 
     __slots__ = (
-        "_fields", "_observe", "after", "at", "epoch", "headers", "layout", "model", "params", "path", "predicted", "prompt", "provider", "wire",
-    )  # fmt: skip
         "_fields", "_observe", "after", "at", "epoch", "headers", "layout", "model", "params", "path", "predicted", "prompt", "provider",
         "wire",
     )  # fmt: skip

@@ -63,4 +63,10 @@ def saying(text: str = "ok", **more: Any) -> dict[str, Any]:
 def asking(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The arguments of `client.messages.create`."""
     system = [{"type": "text", "text": HEAD, "cache_control": {"type": "ephemeral"}}]
-    return {"model": CLAUDE, "max_tokens": 100, "system": system, "messages": list(messages) or [{"role": "user", "content": "hello"}], **more}
+    return {
+        "model": CLAUDE,
+        "max_tokens": 100,
+        "system": system,
+        "messages": list(messages) or [{"role": "user", "content": "hello"}],
+        **more,
+    }

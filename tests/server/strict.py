@@ -21,7 +21,9 @@ def strictly(kind: type[T] | TypeAdapter[T], data: Any, *, is_json: bool = False
 def _strangers(value: Any, path: str) -> set[str]:
     if isinstance(value, BaseModel):
         inside = {name: getattr(value, name) for name in type(value).model_fields}
-        return {f"{path}.{name}" for name in value.model_extra or ()}.union(*(_strangers(item, f"{path}.{name}") for name, item in inside.items()))
+        return {f"{path}.{name}" for name in value.model_extra or ()}.union(
+            *(_strangers(item, f"{path}.{name}") for name, item in inside.items())
+        )
     if isinstance(value, list):
         return set().union(*(_strangers(item, f"{path}[{index}]") for index, item in enumerate(value)))
     return set()

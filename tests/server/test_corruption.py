@@ -56,7 +56,24 @@ WHOLE: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 HEADERS = {"authorization": "Bearer any", "anthropic-version": "2026-10-21"}
-STRANGE: tuple[Any, ...] = (None, 5, -1, 1.5, True, "", "x", "\x00", [], {}, [None], [[]], {"type": 5}, {"type": []}, [{"type": None}], 10**25)
+STRANGE: tuple[Any, ...] = (
+    None,
+    5,
+    -1,
+    1.5,
+    True,
+    "",
+    "x",
+    "\x00",
+    [],
+    {},
+    [None],
+    [[]],
+    {"type": 5},
+    {"type": []},
+    [{"type": None}],
+    10**25,
+)
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

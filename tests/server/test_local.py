@@ -81,7 +81,9 @@ def test_a_running_clock_runs_and_a_frozen_one_stands() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child on Windows")
 def test_serve_stops_cleanly_when_interrupted() -> None:
     code = "from contextkit.server import serve; serve(port=0, announce=lambda url: print(url, flush=True))"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as process:
         assert process.stdout and process.stderr
         url = process.stdout.readline().strip()
         assert httpx2.get(f"{url}/v1/models").status_code == 401

@@ -49,7 +49,11 @@ RESPONSES: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "input is a number": ({"input": 5}, "'input'", "invalid_type"),
     "an item nobody knows": ({"input": [{"type": "smell"}]}, r"input\[0\]", "invalid_value"),
     "a role nobody knows": ({"input": [{"role": "tool", "content": "x"}]}, r"input\[0\].role", "invalid_type"),
-    "a part of another endpoint": ({"input": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}, "input_text", "invalid_value"),
+    "a part of another endpoint": (
+        {"input": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]},
+        "input_text",
+        "invalid_value",
+    ),
     "a call without an output": ({"input": [USER, CALL]}, "No tool output found for function call call_1", None),
     "an output without a call": ({"input": [USER, OUTPUT]}, "No tool call found for function call output with call_id call_1", None),
     "an output before its call": ({"input": [USER, OUTPUT, CALL]}, "No tool", None),
@@ -58,7 +62,11 @@ RESPONSES: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "a conversation": ({"conversation": "conv_1"}, "stores no conversations", "conversation_not_found"),
     "in the background": ({"background": True}, "'background' can only be false", "unsupported_value"),
     "chat's messages": ({"messages": []}, "Unknown parameter: 'messages'", "unknown_parameter"),
-    "in_memory on gpt-5.5": ({"model": "gpt-5.5", "prompt_cache_retention": "in_memory"}, "does not support 'in_memory'", "unsupported_value"),
+    "in_memory on gpt-5.5": (
+        {"model": "gpt-5.5", "prompt_cache_retention": "in_memory"},
+        "does not support 'in_memory'",
+        "unsupported_value",
+    ),
 }
 
 
@@ -72,7 +80,9 @@ def test_responses_refuse(server: LocalServer, gpt: openai.OpenAI, name: str) ->
     refused(server, gpt, "/responses", {"model": GPT, "input": TURNS}, *RESPONSES[name])
 
 
-def refused(server: LocalServer, gpt: openai.OpenAI, path: str, base: dict[str, Any], change: dict[str, Any], words: str, code: str | None) -> None:
+def refused(
+    server: LocalServer, gpt: openai.OpenAI, path: str, base: dict[str, Any], change: dict[str, Any], words: str, code: str | None
+) -> None:
     body = {key: value for key, value in {**base, **change}.items() if value is not None}
     with pytest.raises(openai.BadRequestError, match=words) as caught:
         gpt.post(path, body=body, cast_to=object)
@@ -82,7 +92,11 @@ def refused(server: LocalServer, gpt: openai.OpenAI, path: str, base: dict[str, 
 
 def test_what_is_accepted(gpt: openai.OpenAI) -> None:
     tool = {"role": "tool", "tool_call_id": "call_1", "content": "3"}
-    for body in ({"messages": [USER, CALLS, tool]}, {"messages": MARKED}, {"model": "gpt-4o", "prompt_cache_retention": "in_memory", "messages": [USER]}):
+    for body in (
+        {"messages": [USER, CALLS, tool]},
+        {"messages": MARKED},
+        {"model": "gpt-4o", "prompt_cache_retention": "in_memory", "messages": [USER]},
+    ):
         assert gpt.chat.completions.create(**{"model": GPT, **body}).choices  # type: ignore[call-overload]
     for given in ("hello", [USER, CALL, OUTPUT], [{"type": "message", **USER}]):
         assert gpt.responses.create(model=GPT, input=given).output_text  # type: ignore[arg-type]

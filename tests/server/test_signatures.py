@@ -18,11 +18,13 @@ TOOL = {"name": "f", "description": "does", "input_schema": {"type": "object", "
 
 def conversation(server: LocalServer, claude: anthropic.Anthropic, model: str = "claude-sonnet-5-5") -> dict[str, Any]:
     """Three turns that were really had, each with thinking; the second thinks twice."""
-    server.script([
-        {"parts": [THINK, {"type": "text", "text": "one"}, {"type": "call", "name": "f", "arguments": {"b": 1, "a": 2}}]},
-        {"parts": [THINK, {"type": "text", "text": "two"}, THINK, {"type": "call", "name": "f"}]},
-        {"parts": [THINK, {"type": "text", "text": "three"}]},
-    ])
+    server.script(
+        [
+            {"parts": [THINK, {"type": "text", "text": "one"}, {"type": "call", "name": "f", "arguments": {"b": 1, "a": 2}}]},
+            {"parts": [THINK, {"type": "text", "text": "two"}, THINK, {"type": "call", "name": "f"}]},
+            {"parts": [THINK, {"type": "text", "text": "three"}]},
+        ]
+    )
     request = asking(model=model, tools=[copy.deepcopy(TOOL)])
     for _ in range(3):
         reply = claude.messages.create(**request)
@@ -113,7 +115,13 @@ def test_a_signature_may_be_scripted(server: LocalServer, claude: anthropic.Anth
 
 
 def test_a_paused_turn_keeps_its_thinking(server: LocalServer, claude: anthropic.Anthropic) -> None:
-    server.script([{"parts": [THINK, {"type": "text", "text": "wait"}], "stop": "paused"}, {"parts": [THINK, {"type": "text", "text": "there"}]}, saying()])
+    server.script(
+        [
+            {"parts": [THINK, {"type": "text", "text": "wait"}], "stop": "paused"},
+            {"parts": [THINK, {"type": "text", "text": "there"}]},
+            saying(),
+        ]
+    )
     user = {"role": "user", "content": "hello"}
     one = {"role": "assistant", "content": claude.messages.create(**asking(user)).content}
     other = {"role": "assistant", "content": claude.messages.create(**asking(user, one)).content}

@@ -12,7 +12,17 @@ from itertools import pairwise
 
 from contextkit.canonical import Json
 from contextkit.layout.layout import Layout
-from contextkit.server.refusals.anthropic_shape import authenticated, blocks, counted, created, invalid, options, placed, tool_names, versioned
+from contextkit.server.refusals.anthropic_shape import (
+    authenticated,
+    blocks,
+    counted,
+    created,
+    invalid,
+    options,
+    placed,
+    tool_names,
+    versioned,
+)  # fmt: skip
 from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal, Sent
 
 MOST_MARKS = 4

@@ -6,7 +6,7 @@ Tables after `anthropic.types` 2.11 (message_create_params.py, *_block_param.py)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from contextkit.canonical import Json
 from contextkit.server.refusals.refusal import (
@@ -29,7 +29,8 @@ from contextkit.server.refusals.refusal import (
     unknown,
 )  # fmt: skip
 
-VERSIONS = ("2023-06-01", "2026-10-21")
+NEW_VERSION = "2026-10-21"
+VERSIONS = ("2023-06-01", NEW_VERSION)
 """Values of `anthropic-version` (https://platform.claude.com/docs/en/api/versioning)."""
 _COUNTED = kinds(
     texts=(TEXT, "model"), arrays=(ARRAY, "messages tools"), objects=(OBJECT, "cache_control output_config thinking tool_choice"),
@@ -78,9 +79,8 @@ _SPEAKERS = {"tool_use": "assistant", "thinking": "assistant", "redacted_thinkin
 _NO_MARKER = frozenset({"thinking", "redacted_thinking"})
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """One block of a body."""
+class Placed(NamedTuple):
+    """One block of a body; a tuple, since a long conversation has thousands in every request."""
 
     path: str
     """Where it stands, in the API's notation."""
@@ -148,10 +148,13 @@ def _fields(body: Mapping[str, Json], fields: Mapping[str, Kind], required: tupl
 
 def blocks(sent: Sent) -> Iterator[Refusal]:
     """Each block has the fields of its type, its speaker and a marker that is one."""
+    is_new = sent.headers.get("anthropic-version") == NEW_VERSION
     for at in placed(sent.body):
         yield from _tool(at) if at.path.startswith("tools.") else _block(at)
         if at.block.get("cache_control") is not None:
             yield from _marker(at)
+        if is_new:
+            yield from _outdated(at)
     yield from _marker(Placed("", "", sent.body)) if sent.body.get("cache_control") is not None else ()
 
 
@@ -194,8 +197,23 @@ def _block(at: Placed) -> Iterator[Refusal]:
 
 
 def _shaped(at: Placed, fields: Mapping[str, Kind]) -> Iterator[Refusal]:
-    yield from (invalid(f"{at.path}.{name}: Field required") for name in missing(at.block, fields))
-    yield from (invalid(f"{at.path}.{name}: Input should be {kind.words}") for name, kind in misfits(at.block, {**_OPTIONAL, **fields}))
+    for name, kind in fields.items():
+        value = at.block.get(name)
+        if value is None:
+            yield invalid(f"{at.path}.{name}: Field required")
+        elif not kind.holds(value):
+            yield invalid(f"{at.path}.{name}: Input should be {kind.words}")
+    for name, kind in _OPTIONAL.items():
+        if name not in fields and at.block.get(name) is not None and not kind.holds(at.block[name]):
+            yield invalid(f"{at.path}.{name}: Input should be {kind.words}")
+
+
+def _outdated(at: Placed) -> Iterator[Refusal]:
+    """Blocks the newest version no longer takes."""
+    if at.role == "assistant" and at.block.get("type") == "document":
+        yield invalid(f"{at.path}: `document` blocks are not supported in assistant messages with anthropic-version {NEW_VERSION}")
+    if at.role == "user" and at.block.get("citations") and at.block.get("type") == "text":
+        yield invalid(f"{at.path}.citations: not supported in user messages with anthropic-version {NEW_VERSION}")
 
 
 def _marker(at: Placed) -> Iterator[Refusal]:

@@ -94,6 +94,7 @@ _ITEMS: dict[str, dict[str, Kind]] = {
     )
 }  # fmt: skip
 """Type of input item → fields it cannot do without."""
+_OF_ANY_ITEM = {"id": TEXT, "status": TEXT, "encrypted_content": TEXT}
 _PARTS: dict[str, dict[str, Kind]] = {
     "input_text": {"text": TEXT},
     "input_image": {},
@@ -187,6 +188,7 @@ def items(sent: Sent) -> Iterator[Refusal]:
             yield invalid(f"Invalid value for '{path}': not an item of a supported type.", path, "invalid_value")
         else:
             yield from _shaped(item, _ITEMS[kind], path)
+            yield from _misfits(item, _OF_ANY_ITEM, f"{path}.")
             yield from _parts(item.get("content") if kind == "message" else item.get("output"), _PARTS, f"{path}.content", kind)
 
 

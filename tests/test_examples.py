@@ -1,0 +1,43 @@
+"""The examples run as they stand, in order, without keys: each says that it uses the local provider, and warns of nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the examples need the extra `server`")
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = sorted(FOLDER.glob("[0-9]*.py"))
+SHOWS = {
+    "01_loop": "5 assistant",
+    "02_stream": "nothing was kept, asking again",
+    "03_async_parallel_tools": "3 results in 0.",
+    "04_crash_and_resume": "was_started=True",
+    "05_fork": "shared entries: 3",
+    "06_adopt_messages": "2 + 3 is 5.",
+    "07_openai": "gpt-6.1-sol",
+}
+"""Example → something that stands in its output."""
+
+
+def test_the_ladder_has_no_gaps_and_each_rung_is_short() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == [f"{number:02}" for number in range(1, len(EXAMPLES) + 1)]
+    assert {path.stem for path in EXAMPLES} == SHOWS.keys()
+    assert {path.name for path in EXAMPLES if len(path.read_text(encoding="utf-8").splitlines()) >= 60} == set()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_without_a_key(path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "OPENAI_"))}
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", path.name], cwd=FOLDER, env={**environment, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True, encoding="utf-8", timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "_API_KEY is not set: using the local provider" in ran.stdout
+    assert SHOWS[path.stem] in ran.stdout
