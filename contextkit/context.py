@@ -8,27 +8,31 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
 from contextkit.canonical import Json
-from contextkit.errors import HeadChanged, InvalidCall, UsageError
+from contextkit.errors import HeadChanged, InvalidCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
-from contextkit.log.content import content_parts
+from contextkit.log.content import content_parts, said_text
 from contextkit.log.entry import Entry, Kind
 from contextkit.log.log import Log
+from contextkit.log.storage import folder_at
 from contextkit.log.turns import OpenCall, Turns
-from contextkit.providers.adoption import check_head, opening, received
+from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening
+from contextkit.providers.parameters import parameters
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
 from contextkit.providers.tracks import Tracks
 from contextkit.simulator.account import Account
+from contextkit.simulator.receiving import take
 from contextkit.simulator.streaming import Passing
 from contextkit.tools.adopt import adopted
+from contextkit.tools.call import Call, run_all
 from contextkit.tools.render import answer
-from contextkit.tools.call import Call
 from contextkit.tools.toolbox import Toolbox
 
 _ENDED = frozenset({"done", "truncated", "refused", "overflow"})
@@ -47,11 +51,12 @@ class Context:
 
     def __init__(
         self, provider: Provider, *, system: Any = None, tools: Iterable[Any] | None = None, log: Log | None = None,
-        ledger: Ledger | None = None, clock: Callable[[], float] = time.time, lane: str = "main", allow_new_head: bool = False,
+        ledger: Ledger | None = None, clock: Callable[[], float] = time.time, lane: str | None = None, allow_new_head: bool = False,
     ) -> None:  # fmt: skip
         """A conversation in memory, or over the log and ledger given. Raises `HeadChanged` when they were begun with another head."""
+        check_provider(provider)
         self.provider = provider
-        self.toolbox = Toolbox(tools or ())
+        self.toolbox = Toolbox(() if tools is None else tools)
         self.log = Log(clock=clock) if log is None else log
         self.ledger = Ledger() if ledger is None else ledger
         self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
@@ -59,7 +64,7 @@ class Context:
         definitions = None if tools is None else self.toolbox.definitions()
         if not len(self.log):
             self._append("opened", opening(provider, parts or [], definitions or []))
-        self._account = Account(self.ledger, self.log[0].digest.hex(), lane, clock)
+        self._account = Account(self.ledger, self.log[0].digest.hex(), lane or lane_of(self.log), clock)
         try:
             check_head(self.log, self._turns, provider, parts, definitions)
         except HeadChanged:
@@ -73,14 +78,14 @@ class Context:
 
         Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `HeadChanged` as above.
         """
-        root = Path(folder)
-        root.mkdir(parents=True, exist_ok=True)
-        log = Log.open(root / "log.jsonl", **({"clock": options["clock"]} if "clock" in options else {}))
-        try:
-            return cls(provider, log=log, ledger=Ledger.open(root / "ledger.jsonl"), **options)
-        except BaseException:
-            log.close()
-            raise
+        check_provider(provider)
+        root = folder_at(folder)
+        with ExitStack() as opened:
+            log = opened.enter_context(Log.open(root / "log.jsonl", **({"clock": options["clock"]} if "clock" in options else {})))
+            ledger = opened.enter_context(Ledger.open(root / "ledger.jsonl"))
+            context = cls(provider, log=log, ledger=ledger, **options)
+            opened.pop_all()
+        return context
 
     @classmethod
     async def aopen(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
@@ -92,11 +97,17 @@ class Context:
         cls, provider: Provider, body: Json, *, tools: Iterable[Any] | None = None, folder: str | Path | None = None, **options: Any
     ) -> Self:
         """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares."""
-        system, definitions, turns = provider.turns(body)
-        given = {"system": system or None, "tools": adopted(definitions, tools or ()), **options}
+        check_provider(provider)
+        system, definitions, turns = adopt(provider, body)
+        given = {"system": system or None, "tools": adopted(definitions, () if tools is None else tools), **options}
         context = cls(provider, **given) if folder is None else cls.open(folder, provider, **given)
-        for turn in turns:
-            context._append(turn.kind, {**turn.body, "after": len(context.log) - 1} if turn.kind == "assistant" else turn.body)
+        try:
+            check_fresh(context.log)
+            for turn in turns:
+                context._append(turn.kind, turn.body)
+        except BaseException:
+            context.close()
+            raise
         return context
 
     def user(self, content: Any) -> Entry:
@@ -105,17 +116,14 @@ class Context:
 
     def notice(self, text: str) -> Entry:
         """Something the program says, in band: history stays as it is."""
-        return self._append("notice", {"text": text})
+        return self._append("notice", {"text": said_text(text)})
 
     def request(self, **overrides: Json) -> Request:
         """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: leave out)."""
         if self._turns.open_calls:
             n = len(self._turns.open_calls)
             raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
-        headers = {str(k): str(v) for k, v in (overrides.pop("extra_headers", None) or {}).items()}
-        params = {name: value for name, value in {**self.provider.params, **overrides}.items() if value is not None}
-        if taken := params.keys() & set(self.provider.grammar.arrays.values()):
-            raise UsageError(f"{', '.join(sorted(taken))}: the log says that, not a parameter; context.resystem(…), context.retool(…) change it")
+        params, headers = parameters(self.provider, overrides)
         layout = self._tracks.layout(self.log, self._turns, self.provider)
         return self._account.request(self.provider, layout, params, headers, len(self.log) - 1, self._turns.epoch)
 
@@ -141,20 +149,13 @@ class Context:
 
     def result(self, call: Call | str, value: object, *, is_error: bool = False) -> Entry:
         """Answer a call with a value, or with an exception (kept for good, as an error the model can read)."""
-        call_id = call if isinstance(call, str) else call.id
+        call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
         name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
         return self._append("result", {"call_id": call_id, "name": name, **answer(value, is_error)})
 
     async def run_calls(self, limit: int = 8) -> list[Entry]:
         """Run every open call, at most `limit` at a time; each result is kept as it comes and rendered in call order."""
-        gate = asyncio.Semaphore(limit)
-
-        async def settle(call: Call) -> Entry:
-            async with gate:
-                value = await call.arun()
-            return await asyncio.to_thread(self.result, call, value)
-
-        return list(await asyncio.gather(*map(settle, self.calls)))
+        return await run_all(self.calls, self.result, limit)
 
     def interrupt(self, reason: str) -> list[Entry]:
         """Answer every open call with an error that says why nobody ran it."""
@@ -186,12 +187,13 @@ class Context:
 
     def fork(self, at: Entry | int | None = None, folder: str | Path | None = None) -> Context:
         """A branch that shares everything up to `at` (undo, edit, regenerate): same bytes, so the shared prefix is read from cache."""
-        root = None if folder is None else Path(folder)
-        if root is not None:
-            root.mkdir(parents=True, exist_ok=True)
+        root = None if folder is None else folder_at(folder)
         log = self.log.fork(len(self.log) - 1 if at is None else at, None if root is None else root / "log.jsonl")
-        ledger = None if root is None else Ledger.open(root / "ledger.jsonl")
-        other = Context(self.provider, log=log, ledger=ledger, clock=self._clock, lane=f"fork@{len(log)}")
+        try:
+            other = Context(self.provider, log=log, ledger=None if root is None else Ledger.open(root / "ledger.jsonl"), clock=self._clock)
+        except BaseException:
+            log.close()
+            raise
         other.toolbox = self.toolbox
         other._account.share(self._account)
         return other
@@ -213,14 +215,11 @@ class Context:
         return entry
 
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry:
-        reply = self.provider.reply(response)
-        self._turns.check("assistant", body := received(reply, request.after))
-        self._account.received(request, reply, first_byte_at)
-        return self._append("assistant", body)
+        return self._append("assistant", take(response, request, self.provider, self._account, self._turns.check, first_byte_at))
 
     def _call(self, call: OpenCall) -> Call:
         tool = self.toolbox[call.name] if call.name in self.toolbox else None  # noqa: SIM401 - a Toolbox has no get
-        return Call(call.call_id, call.name, call.arguments, call.was_started, tool, self._begin, self.result)
+        return Call(call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool, self._begin, self.result)
 
     def _begin(self, call_id: str) -> Entry:
         return self._append("begun", {"call_id": call_id})

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
 import click
 
+from contextkit.cache.usage import ZERO, Usage
 from contextkit.canonical import canonical
+from contextkit.errors import UsageError
 from contextkit.ledger.summary import Summary
 
-COLUMNS = ("careless", "automatic caching", "contextkit")
+Tick = Callable[[Usage], None]
+"""Told what one more call was billed."""
 
 
 @click.command("demo")
 @click.option("--folder", default=".", show_default=True, type=click.Path(exists=True, file_okay=False), help="Where the agent works.")
-@click.option("--model", default="claude-sonnet-5-5", show_default=True, help="Whose cache rules and prices apply.")
+@click.option("--model", default="claude-sonnet-5-5", show_default=True, help="Whose cache rules and prices apply; a Claude model.")
 @click.option("--turns", default=28, show_default=True, type=click.IntRange(4, 500), help="Model calls in each run.")
-@click.option("--json", "as_json", is_flag=True, help="The figures as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
 def command(folder: str, model: str, turns: int, as_json: bool) -> None:
     """An agent loop over this folder, three times, against a local provider that bills like the real one. Nothing leaves this machine.
 
@@ -26,69 +34,85 @@ def command(folder: str, model: str, turns: int, as_json: bool) -> None:
     contextkit demo --folder ~/project --turns 60
     """
     from contextkit.cli.demos.builders import careful, careless, with_contextkit
+    from contextkit.cli.demos.comparison import WAYS, show
     from contextkit.cli.demos.workspace import Workspace
 
+    _check(model)
     workspace = Workspace(Path(folder))
-    ways = dict(zip(COLUMNS, (careless, careful, with_contextkit), strict=True))
-    summaries = {name: _run(name, way, model, workspace, turns, quiet=as_json) for name, way in ways.items()}
-    click.echo(_json(summaries)) if as_json else _show(summaries, model)
+    ways = dict(zip(WAYS, (careless, careful, with_contextkit), strict=True))
+    with _progress(ways, turns) as ticks:
+        summaries = {name: _run(way, model, workspace, turns, ticks[name]) for name, way in ways.items()}
+    click.echo(_json(summaries)) if as_json else show(summaries, model)
 
 
-def _run(name: str, way: Any, model: str, workspace: Any, turns: int, *, quiet: bool) -> Summary:
+def _check(model: str) -> None:
+    from contextkit.models import model_named
+
+    row = model_named(model)
+    if row.provider != "anthropic":
+        raise UsageError(f"the demo speaks Anthropic's Messages API and {model} is a model of {row.provider}: name a Claude model, or none")
+
+
+def _run(way: Any, model: str, workspace: Any, turns: int, tick: Tick) -> Summary:
+    """One way, with the real client, against a local provider of its own."""
     import anthropic
 
     from contextkit.cli.demos.model import replies
     from contextkit.ledger.summary import summarise
-    from contextkit.models import model_named
     from contextkit.server.local import LocalServer
 
-    model_named(model)
-    done = 0
-
     with LocalServer(replies=replies(workspace, turns), is_frozen=True) as server:
-
-        def progress() -> None:
-            nonlocal done
-            done += 1
-            if not quiet:
-                usage = server.ledger[-1].usage
-                click.echo(f"  {name:<18} turn {done:>3}/{turns}  read {usage.read:>9,}  written {usage.write_5m:>8,}  fresh {usage.fresh:>8,}")
-
-        client = anthropic.Anthropic(base_url=server.url, api_key="local", max_retries=0)
-        way(client, model, workspace, server.clock.now, progress)
+        try:
+            with anthropic.Anthropic(base_url=server.url, api_key="local", max_retries=0) as client:
+                way(client, model, workspace, server.clock.now, lambda: tick(server.ledger[-1].usage or ZERO))
+        except anthropic.BadRequestError as error:
+            raise UsageError(f"call {len(server.ledger) + 1} was refused ({_said(error)}): ask for fewer --turns") from None
         return summarise(server.ledger)
 
 
-def _json(summaries: dict[str, Summary]) -> str:
-    return "{" + ",".join(f"{canonical(name).decode()}:{summary.to_json()}" for name, summary in summaries.items()) + "}"
+def _said(error: Any) -> str:
+    """The provider's own words; of a prompt they say the size."""
+    return str(error.body["error"]["message"])
 
 
-_ROWS = (
-    ("model calls", lambda s: f"{s.calls}"),
-    ("input tokens", lambda s: f"{s.usage.prompt:,}"),
-    ("  read from cache", lambda s: f"{s.usage.read:,}"),
-    ("  written to cache", lambda s: f"{s.usage.write_5m + s.usage.write_1h:,}"),
-    ("  paid in full", lambda s: f"{s.usage.fresh:,}"),
-    ("hit rate", lambda s: f"{s.hit_rate:.1%}"),
-    ("cost", lambda s: _dollars(s.cost_usd)),
-    ("without any cache", lambda s: _dollars(s.cost_uncached_usd)),
-    ("misses", lambda s: f"{len(s.losses)}"),
-    ("  why", lambda s: ", ".join(dict.fromkeys(miss.cause for miss in s.losses)) or "none"),
-)
-
-
-def _dollars(amount: float | None) -> str:
-    return "price unknown" if amount is None else f"${amount:.4f}"
-
-
-def _show(summaries: dict[str, Summary], model: str) -> None:
+@contextmanager
+def _progress(ways: Mapping[str, Any], turns: int) -> Iterator[dict[str, Tick]]:
+    """One line a way on standard error: a moving one on a terminal, else one when the way is done."""
+    if not sys.stderr.isatty():
+        yield {name: _told_once(name, turns) for name in ways}
+        return
     from rich.console import Console
-    from rich.table import Table
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    table = Table(title=f"The same work on {model}, three ways (local provider, token counts are estimates)")
-    table.add_column("")
-    for name in summaries:
-        table.add_column(name, justify="right")
-    for label, figure in _ROWS:
-        table.add_row(label, *map(figure, summaries.values()))
-    Console().print(table)
+    columns = TextColumn("{task.description:<17}"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("{task.fields[read]:>6.1%} read")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield {name: _moving(bars, bars.add_task(name, total=turns, read=0.0)) for name in ways}
+
+
+def _told_once(name: str, turns: int) -> Tick:
+    bills: list[Usage] = []
+
+    def tick(usage: Usage) -> None:
+        bills.append(usage)
+        if len(bills) == turns:
+            click.echo(f"{name}: {turns} calls, {_rate(bills):.1%} of the input read from cache", err=True)
+
+    return tick
+
+
+def _moving(bars: Any, task: Any) -> Tick:
+    bills: list[Usage] = []
+
+    def tick(usage: Usage) -> None:
+        bills.append(usage)
+        bars.update(task, advance=1, read=_rate(bills))
+
+    return tick
+
+
+def _rate(bills: list[Usage]) -> float:
+    return reduce(add, bills, ZERO).hit_rate or 0.0
+
+
+def _json(summaries: Mapping[str, Summary]) -> str:
+    return "{" + ",".join(f"{canonical(name).decode()}:{summary.to_json()}" for name, summary in summaries.items()) + "}"

@@ -1,17 +1,19 @@
 """`contextkit`: the commands.
 
-Each command is one file; errors of ours end with one line and exit code 2, never with a traceback.
+Each command is one file. What the caller can mend ends with one line and exit code 2, Ctrl-C with 130, a reader that left with 141;
+none of them with a traceback.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
 
 import click
 
-from contextkit.errors import ContextKitError
+from contextkit.errors import ContextKitError, MissingExtra
 
 COMMANDS = {
     "demo": "contextkit.cli.demo",
@@ -23,7 +25,7 @@ COMMANDS = {
 
 
 class _Group(click.Group):
-    """Commands loaded on use; our errors as one line."""
+    """Commands loaded on use; what the caller can mend as click's own error."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -39,6 +41,12 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except ContextKitError as error:
             raise click.UsageError(str(error)) from None
+        except BrokenPipeError:
+            raise click.exceptions.Exit(_left()) from None
+        except OSError as error:
+            raise click.UsageError(f"{error.filename or 'input or output'}: {error.strerror or error}") from None
+        except ModuleNotFoundError as error:
+            raise click.UsageError(_missing(error)) from None
 
 
 @click.command(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -55,19 +63,35 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: exit code 2 and one line for what the caller can mend, 130 for Ctrl-C."""
+    """Entry point: leaves with 2 and one line for what the caller can mend, with 130 for Ctrl-C."""
     try:
-        cli.main(standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
-    except click.Abort:
-        sys.exit(130)
+        code = cli.main(standalone_mode=False) or 0
+        sys.stdout.flush()
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
     except click.ClickException as error:
         click.echo(f"contextkit: {' '.join(error.format_message().split())}", err=True)
-        sys.exit(2)
+        code = 2
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
+        code = _left()
+    sys.exit(code)
+
+
+def _left() -> int:
+    """Whoever read our output has gone (`| head -1`): say nothing more, not even at exit. What a shell calls such an end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    """A package that an extra brings, as our own error says it; raises `error` again for any other."""
+    if str(error.name).partition(".")[0] not in _SERVER:
+        raise error
+    return str(MissingExtra("the local provider", "server"))
+
+
+_SERVER = frozenset({"starlette", "uvicorn", "httpx2"})
+"""What the extra `server` brings."""
 
 
 if __name__ == "__main__":

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from contextkit.canonical import Json, canonical
+from contextkit.errors import UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.providers.provider import Provider
+
+if TYPE_CHECKING:
+    from contextkit.context import Context
+    from contextkit.providers.request import Request
 
 MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-5.6-sol", "openai-responses": "gpt-5.6-sol"}
 """Provider → the model asked where none is named."""
@@ -34,36 +42,50 @@ def command(path: str, name: str, model: str | None, via: str, as_json: bool) ->
     contextkit replay session.jsonl
     contextkit replay session.jsonl --provider openai-chat --model gpt-6.1-sol --json
     """
-    ledger = replayed(path, name, model or MODELS[name], via, _progress(as_json))
+    asked = model or MODELS[name]
+    with _counter(is_shown=sys.stderr.isatty() and not as_json) as progress:
+        _, ledger = replayed(path, name, asked, via, progress)
     summary = summarise(ledger)
     if as_json:
         click.echo(canonical(_figures(summary, ledger)))
         return
     from contextkit.report.terminal import show
 
-    click.echo(f"{path} · replayed on {model or MODELS[name]} via {via}")
+    click.echo(f"{path} · replayed on {asked} via {via}")
     show(summary)
 
 
-def replayed(path: str, name: str, model: str, via: str, progress: Callable[[int], None], observe: Callable[[Any], None] | None = None) -> Ledger:
-    """The ledger of a replay; `observe` is shown every request before it leaves."""
+def replayed(
+    path: str | Path, name: str, model: str, via: str, progress: Callable[[int], None] = lambda n: None,
+    observe: Callable[[Request], None] = lambda request: None,
+) -> tuple[Context, Ledger]:  # fmt: skip
+    """The conversation a replay leaves behind, and every call with its bill; `observe` is shown every request before it leaves.
+
+    Raises `UnreadableLog` for what is no pi session, `UnknownModel` for a model without a row, `UsageError` for another provider's.
+    """
     from contextkit.cli.replaying import Clock, Replay
     from contextkit.cli.roads import ROADS
     from contextkit.importers.pi import read_pi
 
-    recording = read_pi(path)
     build = _PROVIDERS[name]
-    with ROADS[via](build(model, "off").wire) as road:
-        replay = Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe or (lambda request: None))
-        return replay.run()[1]
+    provider = build(model, "off")
+    if provider.model.provider != provider.name:
+        raise UsageError(f"--provider {name} has no {model}: it is a model of {provider.model.provider}; leave --model out for {MODELS[name]}")
+    recording = read_pi(path)
+    with ROADS[via](provider.wire) as road:
+        return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe).run()
 
 
-def _progress(is_quiet: bool) -> Callable[[int], None]:
-    def tell(n: int) -> None:
-        if not is_quiet and n % 20 == 0:
-            click.echo(f"  {n} calls", err=True)
-
-    return tell
+@contextmanager
+def _counter(*, is_shown: bool) -> Iterator[Callable[[int], None]]:
+    """A line on standard error that counts, and is gone at the end."""
+    if not is_shown:
+        yield lambda n: None
+        return
+    try:
+        yield lambda n: click.echo(f"\r{n} calls replayed", nl=False, err=True)
+    finally:
+        click.echo(f"\r{' ' * 24}\r", nl=False, err=True)
 
 
 def _anthropic(model: str, level: str) -> Provider:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -18,17 +20,29 @@ def command(port: int, host: str, script_path: str | None, frozen: bool) -> None
     ANTHROPIC_BASE_URL=http://127.0.0.1:8089 ANTHROPIC_API_KEY=any python my_agent.py
     curl http://127.0.0.1:8089/_contextkit/ledger
     """
-    from contextkit.canonical import parse
     from contextkit.server.local import serve
 
-    replies = []
-    if script_path is not None:
-        with open(script_path, "rb") as file:
-            replies = _replies(parse(file.read()), script_path)
-    serve(host=host, port=port, replies=replies or None, is_frozen=frozen, announce=click.echo)
+    replies = _replies(script_path) if script_path else None
+    serve(host=host, port=port, replies=replies, is_frozen=frozen, announce=_announce)
+    raise click.Abort  # it only comes back from Ctrl-C
 
 
-def _replies(value: object, path: str) -> list[object]:
-    if not isinstance(value, dict) or not isinstance(value.get("replies"), list):
-        raise click.UsageError(f'{path}: a script is an object with a list: {{"replies": [{{"parts": [...]}}]}}')
+def _announce(url: str) -> None:
+    """The URL, at once also where standard output is a pipe."""
+    click.echo(url)
+
+
+def _replies(path: str) -> list[object]:
+    """The scripts in a file, checked before the port opens; raises `UsageError` naming the file."""
+    from contextkit.canonical import parse
+    from contextkit.errors import NotSerialisable, UnreadableRequest
+    from contextkit.server.replies import Replies
+
+    try:
+        value = parse(Path(path).read_bytes())
+        if not isinstance(value, dict) or not isinstance(value.get("replies"), list):
+            raise UnreadableRequest("$", 'a script is an object with a list: {"replies": [{"parts": [...]}]}')
+        Replies(value["replies"])
+    except (NotSerialisable, UnreadableRequest) as fault:
+        raise click.UsageError(f"{path}: {fault}") from None
     return list(value["replies"])

@@ -40,13 +40,23 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     file = Path(path)
     if file.is_dir():
         file = file / "ledger.jsonl"
-    if not file.is_file():
-        raise UnreadableLog(f"{file}: there is no such file; give a ledger.jsonl, a context's folder, or a pi session")
-    with file.open("rb") as lines:
-        first = lines.readline()
+    first = _first_line(file)
     if not first.strip():
         raise UnreadableLog(f"{file}: the file is empty")
     for known in FORMATS:
         if known.is_it(first):
             return known.name, known.read(file)
     raise UnreadableLog(f"{file} line 1: of no known format; known are {', '.join(known.name for known in FORMATS)}")
+
+
+def _first_line(file: Path) -> bytes:
+    """At most `_LONGEST` bytes of it: what has no line ends is no log, however large it is."""
+    try:
+        with file.open("rb") as lines:
+            return lines.readline(_LONGEST)
+    except OSError as fault:
+        raise UnreadableLog(f"{file}: {fault.strerror}; give a ledger.jsonl, a context's folder, or a pi session") from None
+
+
+_LONGEST = 1 << 20
+"""Bytes of the longest first line that is looked at; those of our formats have a few hundred."""

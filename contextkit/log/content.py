@@ -30,23 +30,44 @@ def content_parts(content: str | Mapping[str, Json] | Sequence[str | Mapping[str
     """
     if isinstance(content, str):
         return [_part(content, 0)]
+    if not isinstance(content, Mapping | list | tuple):
+        raise InvalidContent(f"content is text, a part, or a list of them, not {type(content).__name__}")
     items = [content] if isinstance(content, Mapping) else list(content)
     if not items:
         raise InvalidContent("nothing was said: pass text, or a list of parts")
     return [_part(item, index) for index, item in enumerate(items)]
 
 
-def _part(item: str | Mapping[str, Json], index: int) -> Json:
+def said_text(text: str) -> str:
+    """`text`, if a provider takes it. Raises `InvalidContent` for what is not text, or shows nothing."""
+    if not isinstance(text, str):
+        raise InvalidContent(f"a notice is text, not {type(text).__name__}")
+    if not text.strip():
+        raise InvalidContent("a notice without a visible character, which providers refuse: leave it out")
+    return text
+
+
+def _part(item: Json, index: int) -> Json:
     if isinstance(item, str):
-        if not item:
-            raise InvalidContent(f"content[{index}] is empty text, which providers refuse: leave it out")
+        if not item.strip():
+            raise InvalidContent(f"content[{index}] is text without a visible character, which providers refuse: leave it out")
         return {"type": "text", "text": item}
-    forms = _FORMS.get(item.get("type", "")) if isinstance(item, Mapping) else None
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    forms = _FORMS.get(kind) if isinstance(kind, str) else None
     if forms is None:
         raise InvalidContent(f"content[{index}] is of no known type: use {', '.join(_FORMS)}, or a string")
     if frozenset(item) not in forms:
         wanted = " or ".join(" + ".join(sorted(form - {"type"})) for form in forms)
-        raise InvalidContent(f"content[{index}] ({item['type']}) has keys {', '.join(sorted(item))}: it takes {wanted}")
-    if item["type"] == "text":
-        return _part(item["text"], index)
-    return dict(item)
+        raise InvalidContent(f"content[{index}] ({kind}) has keys {', '.join(sorted(map(str, item)))}: it takes {wanted}")
+    _check_values(item, index)
+    return _part(item["text"], index) if kind == "text" else dict(item)
+
+
+def _check_values(item: Mapping[str, Json], index: int) -> None:
+    """Every value is text; a native part's block is an object that says what it is."""
+    for key, value in item.items():
+        if key != "block" and (not isinstance(value, str) or not value):
+            raise InvalidContent(f"content[{index}].{key} is text, not {type(value).__name__ if value != '' else 'nothing'}")
+    block = item.get("block", {"type": ""})
+    if not isinstance(block, Mapping) or not any(isinstance(block.get(key), str) for key in ("type", "role")):
+        raise InvalidContent(f"content[{index}].block is an object with a type, as its provider takes it")

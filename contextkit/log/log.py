@@ -103,6 +103,8 @@ class Log(Sequence[Entry]):
         self.close()
 
     def _find(self, at: Entry | int) -> Entry:
+        if not isinstance(at, int | Entry):
+            raise UsageError(f"fork at an entry or its sequence, not at {type(at).__name__}")
         index = at if isinstance(at, int) else at.sequence
         if not -len(self) <= index < len(self):
             raise UsageError(f"cannot fork at entry {index}: the log has {len(self)} entries")

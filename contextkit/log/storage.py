@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from contextkit.canonical import parse
-from contextkit.errors import LogCorrupt, StorageError
+from contextkit.errors import LogCorrupt, StorageError, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.line import GENESIS, is_torn, read_line, write_line
 from contextkit.log.lock import release, take
@@ -65,7 +65,8 @@ class MemoryStorage:
 class JSONLStorage:
     """One line an entry; one writer, any number of readers.
 
-    Raises `LogLocked` when somebody writes the file already, `LogCorrupt` when a line before the last does not fit.
+    Raises `LogLocked` when somebody writes the file already, `LogCorrupt` when a line before the last does not fit, `StorageError` where
+    the system lets nobody read or write there.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -75,10 +76,10 @@ class JSONLStorage:
         self.torn: bytes | None = None
         """What was set aside on opening, None when the last line was whole."""
         self._file = self.path
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         held = ExitStack()
         self._close = weakref.finalize(self, held.close)  # a log that is dropped unclosed must not lock its file until the process ends
         try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             held.callback(release, take(self._file))
             self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
             held.callback(os.close, self._descriptor)
@@ -88,6 +89,9 @@ class JSONLStorage:
             self._end = found[-1][1] if found else 0
             self._is_dirty = False
             self._set_aside()
+        except OSError as fault:
+            self.close()
+            raise StorageError(f"{self._file} cannot be opened ({fault.strerror or fault}): choose a folder you may write to") from fault
         except BaseException:
             self.close()
             raise
@@ -156,8 +160,15 @@ class JSONLStorage:
         warnings.warn(text, stacklevel=3)
 
 
+def folder_at(place: str | os.PathLike[str]) -> Path:
+    """The folder somebody named. Raises `UsageError` for what names none."""
+    if not isinstance(place, str | os.PathLike) or not str(place) or "\0" in str(place):
+        raise UsageError(f"a folder is a path, not {place!r}" if place == "" else f"a folder is a path, not {type(place).__name__}")
+    return Path(place)
+
+
 def _real(path: str | os.PathLike[str]) -> Path:
-    return Path(os.path.realpath(path))
+    return Path(os.path.realpath(folder_at(path)))
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from contextkit.canonical import Json, parse
-from contextkit.errors import InvalidCall, UsageError
+from contextkit.errors import InvalidCall, LogCorrupt, UsageError
 from contextkit.log.entry import Entry
 
 HEAD_PARTS = ("system", "tools", "templates")
@@ -36,6 +36,8 @@ class OpenCall:
     """Sequence of the reply that made it."""
     was_started: bool = False
     """Whether a `begun` entry says that its side effect may have happened."""
+    is_cut: bool = False
+    """Whether the reply ended here for want of tokens: its arguments may be a part of what was meant."""
 
 
 @dataclass(slots=True)
@@ -94,7 +96,10 @@ class Turns:
         """
         check = _CHECKS.get(kind)
         if check is not None:
-            check(self, body)
+            try:
+                check(self, body)
+            except (KeyError, TypeError, AttributeError) as fault:
+                raise LogCorrupt(f"entry {self.n} ({kind}) is not as contextkit writes one ({type(fault).__name__}: {fault})") from fault
 
     @property
     def open_calls(self) -> list[OpenCall]:
@@ -132,12 +137,16 @@ class Turns:
     def _check_assistant(self, body: Json) -> None:
         if self._open:
             raise InvalidCall(f"a reply cannot be kept yet: {self._said_open()}; append a result for each, then ask the model again")
+        if self.last_assistant is not None and body["after"] < self.last_assistant:
+            raise InvalidCall(f"this reply answers a request from before entry {self.last_assistant}, the last reply: ask the model again")
         calls = [call["id"] for call in body["calls"]]
         if len(set(calls)) < len(calls):
             raise InvalidCall(f"a reply uses one id for several calls: its ids are {', '.join(map(repr, calls))}, give each its own")
 
     def _check_epoch(self, body: Json) -> None:
         first = body["keep_from"]
+        if first is not None and (type(first) is not int or not 0 <= first <= self.n):
+            raise InvalidCall(f"an epoch cannot keep from {first!r}: give an entry of this log (0 to {self.n - 1}), or None to keep none")
         kept = range(self.n, self.n) if first is None else range(first, self.n)
         cut = [reply for result, reply in self._replies.items() if result in kept and reply not in kept]
         cut += [call.assistant for call in self._open.values() if call.assistant not in kept]
@@ -166,7 +175,9 @@ class Turns:
         self.last_assistant, self.last_stop, self.n_before_last_assistant = sequence, body["stop"], len(self.ordered)
         self.ordered.append(sequence)
         self.has_pending_user = False
-        calls = [OpenCall(call["id"], call["name"], call["arguments"], sequence) for call in body["calls"]]
+        last = len(body["calls"]) - 1 if body["stop"] == "truncated" else None
+        said = enumerate(body["calls"])
+        calls = [OpenCall(call["id"], call["name"], call["arguments"], sequence, is_cut=index == last) for index, call in said]
         self._open = {call.call_id: call for call in calls}
         self._answers = {call.call_id: None for call in calls}
         self._let_through()

@@ -5,16 +5,28 @@ Takes system, tools and a log; gives the body of an `opened` entry, or an error 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import HeadChanged
+from contextkit.errors import HeadChanged, LogCorrupt, NotSerialisable, UnreadableReply, UnreadableRequest, UsageError
 from contextkit.log.entry import Entry
+from contextkit.log.log import Log
 from contextkit.log.turns import Turns
-from contextkit.providers.provider import Provider, Reply
+from contextkit.providers.plain import plain
+from contextkit.providers.provider import Provider, Reply, Turn
 
 FORMAT = 1
 """Version of the entry bodies."""
+_MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, NotSerialisable)
+"""What reading JSON of another form runs into."""
+
+
+def check_provider(provider: object) -> None:
+    """Raises `UsageError` for what is no adapter."""
+    if not isinstance(getattr(provider, "wire", None), str) or not callable(getattr(provider, "pieces", None)):
+        raise UsageError(f"provider is AnthropicMessages(…), OpenAIChat(…) or OpenAIResponses(…), not {type(provider).__name__}")
 
 
 def opening(provider: Provider, system: Json, tools: Json) -> Json:
@@ -29,11 +41,67 @@ def received(reply: Reply, after: int) -> Json:
     return {"after": after, "native": native, "text": reply.text, "calls": calls, "stop": reply.stop}
 
 
+def understood(provider: Provider, response: Any) -> Reply:
+    """`provider.reply`, whatever it is given. Raises `UnreadableReply` for what is not a response of this endpoint."""
+    try:
+        return provider.reply(response)
+    except _MISFITS as fault:
+        raise UnreadableReply(f"not a reply as {provider.wire} sends them ({type(fault).__name__}: {fault})") from fault
+
+
+def billed(provider: Provider, response: Any) -> tuple[str, Usage]:
+    """Id and bill of a response that cannot be kept, as far as it says them."""
+    try:
+        answer = plain(response)
+        return str(answer.get("id", "")), provider.usage(answer)
+    except (*_MISFITS, UnreadableReply):
+        return "", Usage()  # what says nothing is billed nothing we know of
+
+
+def adopt(provider: Provider, body: Json) -> tuple[Json, Json, list[Turn]]:
+    """System parts, tool definitions and turns of a request body, the turns as they can be appended one by one.
+
+    Raises `UnreadableRequest` where it is not one of this endpoint, `InvalidCall` where calls and results do not fit.
+    """
+    fields = {**body, "model": provider.model.name} if isinstance(body, Mapping) else body
+    try:
+        provider.parse(fields)
+        system, definitions, turns = provider.turns(fields)
+    except _MISFITS as fault:
+        raise UnreadableRequest("body", f"not as {provider.wire} takes it ({type(fault).__name__}: {fault})") from fault
+    log, order = Log(clock=lambda: 0.0), Turns()
+    order.feed(log.append("opened", opening(provider, system, definitions)))
+    turns = list(_following(turns, len(log)))
+    for turn in turns:
+        order.feed(log.append(turn.kind, turn.body))
+    return system, definitions, turns
+
+
+def _following(turns: Iterable[Turn], n: int) -> Iterable[Turn]:
+    """Each reply says that it answers all that stands before it; `n` entries stand before the first turn."""
+    for sequence, turn in enumerate(turns, n):
+        yield Turn(turn.kind, {**turn.body, "after": sequence - 1}) if turn.kind == "assistant" else turn
+
+
+def check_fresh(log: Sequence[Entry]) -> None:
+    """Raises `UsageError` for a log in which something was said already."""
+    if len(log) > 1:
+        raise UsageError(f"the folder holds a conversation of {len(log)} entries already: Context.open(…) continues it, or choose another")
+
+
+def lane_of(log: Sequence[Entry]) -> str:
+    """`main`, or the branch this log is."""
+    forked = max((entry.sequence for entry in log if entry.kind == "opened"), default=0)
+    return f"fork@{forked + 1}" if forked else "main"
+
+
 def check_head(log: Sequence[Entry], turns: Turns, provider: Provider, system: Json | None, tools: Json | None) -> None:
     """Compare what the caller gives (None: nothing) with what the log stored.
 
     Raises `HeadChanged`: every request of this conversation would start with other bytes, and nothing cached would be found.
     """
+    if log[0].kind != "opened" or "system" not in parse(log[0].body):
+        raise LogCorrupt(f"entry 0 of this log is of kind {log[0].kind!r}, not what Context writes first: give it an empty log, or its own")
     stored = {"system": (turns.head_system, system), "tools": (turns.head_tools, tools)}
     for name, (sequence, given) in stored.items():
         kept = parse(log[sequence].body)[name]

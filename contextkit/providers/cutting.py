@@ -7,8 +7,7 @@ is kept by its bytes: a server that sees the same conversation 500 times cuts ea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UnreadableRequest
@@ -17,8 +16,8 @@ from contextkit.layout.segment import Level, Piece
 from contextkit.layout.tokens import counter_for
 from contextkit.models import model_named
 
-_REMEMBERED = 1 << 16
-"""Blocks kept; a long conversation has a few thousand."""
+_REMEMBERED_BYTES = 1 << 28
+"""Size of the blocks kept, a quarter of a gigabyte: hundreds of long conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +45,21 @@ class Cut:
     """The marker as sent, None where there was none."""
 
 
-def cut(block: Json, level: Level, role: str, trait: Trait, model: str) -> Cut:
-    """The piece `block` makes on `level`, counted for `model`; framing and turn marks are the caller's.
+_Key = tuple[bytes, Level, str, Trait, str, tuple[bytes, bytes], bool]
+"""Everything a piece is made from."""
+
+
+def cut(
+    block: Json, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes] = (b"", b""), *, is_turn: bool = False
+) -> Cut:
+    """The piece `block` makes on `level`, counted for `model`, in the message that `frame` opens and closes.
 
     Raises `NotSerialisable` for what JSON cannot carry.
     """
-    return _cut(canonical(block), level, role, trait, model)
-
-
-def framed(piece: Piece, opener: bytes, closer: bytes, *, is_turn: bool = False, entry: int = -1) -> Piece:
-    """`piece` in the message it belongs to."""
-    return replace(piece, opener=opener, closer=closer, is_turn=is_turn, entry=entry)
+    raw = canonical(block)
+    key = (raw, level, role, trait, model, frame, is_turn)
+    found = _MEMO.get(key)
+    return found if found is not None else _remember(key, _cut(*key))
 
 
 def expect(value: Json, kind: type | tuple[type, ...], path: str, what: str) -> Json:
@@ -66,14 +69,29 @@ def expect(value: Json, kind: type | tuple[type, ...], path: str, what: str) -> 
     return value
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _cut(raw: bytes, level: Level, role: str, trait: Trait, model: str) -> Cut:
+_MEMO: dict[_Key, Cut] = {}
+_memo_bytes = 0
+
+
+def _remember(key: _Key, made: Cut) -> Cut:
+    """Keep what was cut; a full memo starts anew, which costs one more cut of what is still in use."""
+    global _memo_bytes  # noqa: PLW0603 - the one counter of a process-wide memo
+    size = len(key[0]) + len(made.piece.body)
+    if _memo_bytes + size > _REMEMBERED_BYTES:
+        _MEMO.clear()
+        _memo_bytes = 0
+    _MEMO[key] = made
+    _memo_bytes += size
+    return made
+
+
+def _cut(raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes], is_turn: bool) -> Cut:
     block = parse(raw)
     counter = counter_for(model_named(model))
     is_markable = trait.is_markable and not (isinstance(block, dict) and block.get("text") == "")
     flags = trait.flags(block) if isinstance(block, dict) else ()
     piece = Piece(
-        level, role, canonical(normal(block)), counter.count(block), trait.run,
-        is_markable=is_markable, is_thinking=trait.is_thinking, is_silent=trait.is_silent, flags=flags,
+        level, role, canonical(normal(block)), counter.count(block), trait.run, frame[0], frame[1],
+        is_markable=is_markable, is_thinking=trait.is_thinking, is_turn=is_turn, is_silent=trait.is_silent, flags=flags,
     )  # fmt: skip
     return Cut(piece, marker_of(block))

@@ -20,6 +20,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
 from contextkit.layout.layout import Layout
 from contextkit.models import Model
+from contextkit.providers.parameters import OUTPUT_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +122,27 @@ class Request(Mapping[str, Json]):
     @property
     def overflow(self) -> Overflow | None:
         """None while prompt and output fit the model's window; otherwise by how much, and what can be done."""
-        asked = next((self.params[key] for key in _OUTPUT_FIELDS if self.params.get(key) is not None), 0)
+        asked = next((self.params[key] for key in OUTPUT_FIELDS if self.params.get(key) is not None), 0)
         n_tokens, window = self.predicted.prompt or 0, self.model.window_tokens
         return Overflow(n_tokens, window) if n_tokens + asked > window else None
 
     def send(self, client: Any) -> Any:
         """Post it through `client` (`anthropic.Anthropic()` or `openai.OpenAI()`) and return the SDK's typed reply."""
+        _check(client, is_async=False)
+        body, options = self.body, self._options(client)
         try:
-            return client.post(self.path, content=self.body, **self._options(client))
+            return client.post(self.path, content=body, **options)
         except BaseException as error:
             self._failed(error)
             raise
 
     async def asend(self, client: Any) -> Any:
         """`send` for `AsyncAnthropic` and `AsyncOpenAI`; the bytes are joined off the event loop."""
+        _check(client, is_async=True)
+        options = self._options(client)
+        body = await asyncio.to_thread(lambda: self.body)
         try:
-            body = await asyncio.to_thread(lambda: self.body)
-            return await client.post(self.path, content=body, **self._options(client))
+            return await client.post(self.path, content=body, **options)
         except BaseException as error:
             self._failed(error)
             raise
@@ -145,6 +150,7 @@ class Request(Mapping[str, Json]):
     def stream(self, client: Any) -> Any:
         """The SDK's stream of events (a coroutine of one, for an async client); iterate it through `context.stream(…)`."""
         endpoint = ENDPOINTS[self.wire]
+        _check(client, is_async=None)
         body = self.layout.body(canonical({**self.params, **endpoint.streaming}))
         is_async = inspect.iscoroutinefunction(client.post)
         decoder = _stream_class(endpoint.sdk, endpoint.event, is_async)
@@ -167,6 +173,8 @@ class Request(Mapping[str, Json]):
 
     def _options(self, client: Any) -> dict[str, Any]:
         endpoint = ENDPOINTS[self.wire]
+        if self.params.get("stream"):
+            raise UsageError("this request asks for a stream: leave stream out and use request.stream(client)")
         limit, asked = endpoint.untimed_tokens, self.params.get("max_tokens")
         if limit is not None and asked is not None and asked > limit and client.timeout == _default_timeout(endpoint.sdk):
             raise UsageError(
@@ -210,7 +218,13 @@ class Request(Mapping[str, Json]):
         return f"<Request {self.path} {self.model.name}: {layout.n} segments, {layout.n_bytes:,} bytes, {len(layout.breakpoints)} marks>"
 
 
-_OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+def _check(client: Any, *, is_async: bool | None) -> None:
+    """Raises `UsageError` before anything is sent with what is no client, or one of the other kind (None: any)."""
+    post = getattr(client, "post", None)
+    if not callable(post):
+        raise UsageError(f"{type(client).__name__} is no client: pass anthropic.Anthropic(), openai.OpenAI() or their async twins")
+    if is_async is not None and inspect.iscoroutinefunction(post) != is_async:
+        raise UsageError("this client is not async: request.send(client)" if is_async else "an async client: await request.asend(client)")
 
 
 @cache

@@ -27,6 +27,7 @@ from contextkit.server.diagnostics import Fingerprint
 from contextkit.server.refusals.anthropic import EARLY_COUNT, moved
 from contextkit.server.refusals.refusal import Asked, Refusal, Sent, first
 from contextkit.server.replies import Part, ReplyScript
+from contextkit.server.signatures import places_in
 from contextkit.server.state import State
 from contextkit.server.wires import anthropic_messages, openai_chat, openai_responses
 from contextkit.server.wires.wire import Answer, Wire
@@ -150,8 +151,9 @@ def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
     except UnreadableRequest as fault:
         return wire.unreadable(fault)
     layout = parsed.layout
-    asked = Asked(sent, parsed, model, bool(layout.n) and layout.track.body(layout.n - 1) in state.paused)
-    ordinal = state.signatures.moved(layout) if model.binds_thinking else None
+    places = tuple(places_in(layout)) if model.binds_thinking else ()
+    asked = Asked(sent, parsed, model, places, bool(layout.n) and layout.track.body(layout.n - 1) in state.paused)
+    ordinal = state.signatures.moved(places)
     return first(check(asked) for check in wire.late) or (asked if ordinal is None else moved(sent.body, ordinal))
 
 
@@ -277,7 +279,7 @@ def _remember(call: _Call, spoken: Answer) -> None:
     """What a later request is checked against."""
     blocks = call.wire.content(spoken.parts)
     if call.asked.model.binds_thinking and any(part.type == "thinking" for part in spoken.parts):
-        call.state.signatures.issue(call.asked.parsed.layout, blocks)
+        call.state.signatures.issue(call.asked.places, blocks)
     if spoken.stop == "paused" and blocks:
         call.state.paused.add(canonical(normal(blocks[-1])))
 

@@ -70,9 +70,9 @@ class LocalServer:
 
     def start(self) -> Self:
         """Listen. Raises `UsageError` where the port is taken, `MissingExtra` without uvicorn."""
+        self._server = _server(self._state)
         listener = _listener(self._host, self._port)
         self._port = listener.getsockname()[1]
-        self._server = _server(self._state)
         self._thread = threading.Thread(target=self._server.run, args=([listener],), name="contextkit-server", daemon=True)
         self._thread.start()
         patience = time.monotonic() + _START_SECONDS

@@ -7,10 +7,11 @@ did not issue pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from typing import NamedTuple
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.layout.layout import Layout
@@ -31,12 +32,13 @@ class _Origin:
     """Signature of the thinking before it, None for the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class Place(NamedTuple):
     """A thinking segment, or the end of the request, in a layout."""
 
     past: bytes
+    """Digest of everything before it, thinking aside."""
     signature: str | None
+    """Of the thinking; None at the end."""
 
 
 class Signatures:
@@ -45,9 +47,9 @@ class Signatures:
     def __init__(self) -> None:
         self._issued: dict[str, _Origin] = {}
 
-    def issue(self, layout: Layout, blocks: Iterable[Json]) -> None:
-        """Remember the thinking among `blocks`, the reply to the request of `layout`."""
-        *places, end = _places(layout)
+    def issue(self, request: Sequence[Place], blocks: Iterable[Json]) -> None:
+        """Remember the thinking among `blocks`, the reply to a request with these places."""
+        *places, end = request
         past, before = end.past, next((place.signature for place in reversed(places) if place.signature in self._issued), None)
         for block in map(normal, blocks):
             if block["type"] == "thinking":
@@ -56,10 +58,10 @@ class Signatures:
             else:
                 past = _grown(past, "messages", _SPEAKER, canonical(block))
 
-    def moved(self, layout: Layout) -> int | None:
+    def moved(self, request: Sequence[Place]) -> int | None:
         """Which thinking block (0 for the first) stands behind another past than the one it was made from."""
         before: str | None = None
-        for ordinal, place in enumerate(_places(layout) if self._issued else ()):
+        for ordinal, place in enumerate(request):
             origin = self._issued.get(place.signature or "")
             if origin is None:
                 continue
@@ -69,7 +71,7 @@ class Signatures:
         return None
 
 
-def _places(layout: Layout) -> Iterator[_Place]:
+def places_in(layout: Layout) -> Iterator[Place]:
     """Each thinking segment, then the end of the request."""
     track, past, speaker = layout.track, b"", ""
     first_message = track.level_ends[1]
@@ -77,10 +79,10 @@ def _places(layout: Layout) -> Iterator[_Place]:
         speaker = (track.roles[index] or speaker) if index >= first_message else ""
         body = track.body(index)
         if body.startswith(_THINKING):
-            yield _Place(past, parse(body).get("signature"))
+            yield Place(past, parse(body).get("signature"))
         elif index not in track.silent:
             past = _grown(past, "messages" if index >= first_message else "head", speaker, body)
-    yield _Place(past, None)
+    yield Place(past, None)
 
 
 def _grown(past: bytes, level: str, speaker: str, body: bytes) -> bytes:

@@ -6,6 +6,7 @@ the ledger when a conversation is opened again.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -65,7 +66,13 @@ class Account:
     def received(self, request: Request, reply: Reply, first_byte_at: float | None = None) -> Exchange:
         """A reply came: note what it was billed."""
         now = self._clock()
-        return self._note(request, reply.id, reply.usage, first_byte_at or now, now, None)
+        return self._note(request, reply.id, reply.usage, now if first_byte_at is None else first_byte_at, now, None)
+
+    def unkept(self, request: Request, name: str, usage: Usage, why: str, first_byte_at: float | None = None) -> None:
+        """A reply came and was billed, but cannot be part of the conversation; one that is in the ledger already is not billed twice."""
+        now = self._clock()
+        if all(exchange.id != name for exchange in self._recorder.ledger):
+            self._note(request, name, usage, now if first_byte_at is None else first_byte_at, now, why)
 
     def failed(
         self, request: Request, error: BaseException | str, usage: Usage | None = None, first_byte_at: float | None = None
@@ -97,10 +104,16 @@ class Account:
         return self._caches[model]
 
 
+_ABORTS = (KeyboardInterrupt, GeneratorExit, CancelledError)
+"""How the caller's own wish to stop arrives."""
+
+
 def _named(error: BaseException) -> str:
     """What went wrong, without the text of it: a provider's message may quote the prompt."""
+    if isinstance(error, _ABORTS):
+        return "aborted"
     body = getattr(error, "body", None)
-    inner = body.get("error") if isinstance(body, Mapping) else None
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
     kind = inner.get("type") if isinstance(inner, Mapping) else None
-    status = getattr(error, "status_code", None)
-    return " ".join(str(part) for part in (status, kind) if part) or type(error).__name__
+    status = getattr(error, "status_code", 0)
+    return " ".join(str(part) for part in (status if status >= 400 else None, kind) if part) or type(error).__name__

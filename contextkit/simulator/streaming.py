@@ -6,10 +6,12 @@ Takes the SDK's events, sync or async, gives the same events. A stream that stop
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
-from contextkit.errors import UnreadableReply
+from contextkit.errors import NotSerialisable, UnreadableReply, UsageError
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
 from contextkit.simulator.account import Account
@@ -28,7 +30,9 @@ class Passing:
         self._first_byte_at: float | None = None
 
     def through(self, events: Any) -> Any:
-        """The same events: an async iterator for an async stream, else an iterator."""
+        """The same events: an async iterator for an async stream, else an iterator. Raises `UsageError` for what is no stream."""
+        if not hasattr(events, "__aiter__") and not hasattr(events, "__iter__"):
+            raise UsageError(f"{type(events).__name__} is no stream: pass what request.stream(client) returned, awaited for an async client")
         return self._apassed(events) if hasattr(events, "__aiter__") else self._passed(events)
 
     def _passed(self, events: Any) -> Iterator[Any]:
@@ -69,15 +73,16 @@ class Passing:
         if isinstance(error, GeneratorExit) and joined is not None and self._provider.is_complete(joined):
             self._keep(joined, self._request, self._first_byte_at)
             return
-        what = "aborted" if isinstance(error, GeneratorExit | KeyboardInterrupt) else error
-        self._account.failed(self._request, what, self._usage(joined), self._first_byte_at)
+        self._account.failed(self._request, error, self._usage(joined), self._first_byte_at)
 
     def _joined(self) -> Mapping[str, Json] | None:
-        """What has come so far; None where that is not even the start of a reply (a ping, or nothing)."""
+        """What has come so far; None where that is not even the start of a reply (a ping, or nothing, or events of another kind)."""
         try:
             return self._provider.joined(self._seen) if self._seen else None
-        except UnreadableReply:
+        except (UnreadableReply, NotSerialisable, KeyError, TypeError, AttributeError, IndexError):
             return None
 
-    def _usage(self, joined: Mapping[str, Json] | None) -> Any:
-        return None if joined is None else self._provider.usage(joined)
+    def _usage(self, joined: Mapping[str, Json] | None) -> Usage | None:
+        """What a cut stream said it is billed; how much it would have said in the end is not known."""
+        usage = Usage() if joined is None else replace(self._provider.usage(joined), output=None)
+        return None if usage == Usage() else usage

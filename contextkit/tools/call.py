@@ -5,12 +5,16 @@ Takes the call and what to do with it as functions, so that it knows no log and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from contextkit.canonical import Json
 from contextkit.errors import InvalidCall, UsageError
 from contextkit.tools.tool import Tool
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Call:
     """What the model wrote, in its order."""
     was_started: bool
     """Whether `begin` was called before, perhaps by a process that died: the side effect may have happened."""
+    is_cut: bool
+    """Whether the reply was cut off at this call: its arguments may be a part of what was meant, so it is not run."""
     tool: Tool | None = field(repr=False)
     """The tool, None where the model named one that does not exist."""
     _begin: Callable[[str], object] = field(repr=False)
@@ -53,9 +59,32 @@ class Call:
         self._answer(self.id, InvalidCall(f"denied: {reason}"))
 
     def _known(self) -> Tool:
+        if self.is_cut:
+            raise InvalidCall("the reply reached its token limit in this call, so it was not run; make it again, with shorter arguments")
         if self.tool is None:
             raise InvalidCall(f"there is no tool named {self.name!r}")
         return self.tool
+
+
+async def run_all(calls: Iterable[Call], answer: Callable[[Call, object], T], limit: int) -> list[T]:
+    """Run calls, at most `limit` at a time, and `answer` each as it ends, in a thread; gives the answers in call order.
+
+    Raises the program's own mistake (a tool with nothing to run) when all others are answered, `UsageError` for a limit below 1.
+    """
+    if type(limit) is not int or limit < 1:
+        raise UsageError(f"limit={limit!r}: how many calls run at a time, 1 or more")
+    gate = asyncio.Semaphore(limit)
+
+    async def settle(call: Call) -> T:
+        async with gate:
+            value = await call.arun()
+        return await asyncio.to_thread(answer, call, value)
+
+    settled = await asyncio.gather(*map(settle, calls), return_exceptions=True)
+    for outcome in settled:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in settled if not isinstance(outcome, BaseException)]
 
 
 def _answerable(error: Exception) -> Exception:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -63,7 +64,7 @@ SAYING = (
     st.tuples(st.just("user"), CONTENT), st.tuples(st.just("notice"), TEXT), st.tuples(st.just("wait"), st.sampled_from([1.0, 30.0])),
     st.tuples(st.just("turn"), REPLIES, st.lists(CONTENT, max_size=2), st.booleans()),
     st.tuples(st.just("turn"), REPLIES, st.just([]), st.just(False)),
-    st.tuples(st.just("results"), st.randoms(use_true_random=False), st.lists(VALUES, min_size=1, max_size=4), st.lists(CONTENT, max_size=1)),
+    st.tuples(st.just("results"), st.integers(0, 99), st.lists(VALUES, min_size=1, max_size=4), st.lists(CONTENT, max_size=1)),
     st.tuples(st.just("burst"), st.integers(15, 60)), st.tuples(st.just("failed"), st.sampled_from(["overloaded_error", "aborted"])),
     st.tuples(st.just("preview")),
 )  # fmt: skip
@@ -179,9 +180,9 @@ class Conversation:
             numbered.append((kind, f"call_{self.n_calls}", *rest) if kind == "call" else (kind, *rest))
         return numbered
 
-    def _results(self, random: Any, values: list[Any], between: list[Json]) -> None:
+    def _results(self, seed: int, values: list[Any], between: list[Json]) -> None:
         calls = self.context.calls
-        random.shuffle(calls)
+        Random(seed).shuffle(calls)
         for index, call in enumerate(calls):
             for content in between[: 1 if index == 0 else 0]:
                 self.context.user(content)

@@ -16,14 +16,16 @@ from tests.server.conftest import CLAUDE, GPT, HEAD
 MARK = {"type": "ephemeral"}
 WHOLE: dict[str, dict[str, Any]] = {
     "/v1/messages": {
-        "model": CLAUDE, "max_tokens": 100, "stream": False, "stop_sequences": ["x"], "metadata": {"user_id": "u"}, "cache_control": MARK,
+        "model": CLAUDE, "max_tokens": 100, "stream": False, "stop_sequences": ["x"], "metadata": {"user_id": "u"},
+        "cache_control": MARK,
         "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {}}, "cache_control": MARK}],
         "tool_choice": {"type": "auto"}, "thinking": {"type": "adaptive"}, "output_config": {"effort": "high"},
         "diagnostics": {"previous_message_id": None}, "system": [{"type": "text", "text": HEAD, "cache_control": MARK}],
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image", "source": {"type": "url", "url": "https://x"}}]},
             {"role": "assistant", "content": [
-                {"type": "thinking", "thinking": "t", "signature": "s"}, {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}},
+                {"type": "thinking", "thinking": "t", "signature": "s"},
+                {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}},
             ]},
             {"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "3", "cache_control": MARK}]},
@@ -37,12 +39,15 @@ WHOLE: dict[str, dict[str, Any]] = {
         "messages": [
             {"role": "developer", "content": [{"type": "text", "text": HEAD, "prompt_cache_breakpoint": {"mode": "explicit"}}]},
             {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image_url", "image_url": {"url": "https://x"}}]},
-            {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+            {"role": "assistant", "content": None, "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+            ]},
             {"role": "tool", "tool_call_id": "c", "content": "3"},
         ],
     },
     "/v1/responses": {
-        "model": GPT, "stream": False, "max_output_tokens": 5, "instructions": "be brief", "reasoning": {"effort": "low", "summary": "auto"},
+        "model": GPT, "stream": False, "max_output_tokens": 5, "instructions": "be brief",
+        "reasoning": {"effort": "low", "summary": "auto"},
         "text": {"format": {"type": "text"}, "verbosity": "low"}, "prompt_cache_options": {"mode": "implicit", "ttl": "12h"},
         "include": ["reasoning.encrypted_content"], "store": False, "tool_choice": "auto",
         "tools": [{"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}],
@@ -89,14 +94,14 @@ def test_corrupted_bodies(http: httpx2.Client, path: str) -> None:
     random_ = random.Random(path)
     n_places = len(list(places(WHOLE[path])))
     refused = 0
-    for index in range(4 * n_places):
+    for index in range(2 * n_places):
         body = copy.deepcopy(WHOLE[path])
         container, key = list(places(body))[index % n_places]
         container[key] = random_.choice(STRANGE)
         response = http.post(path, content=json.dumps(body), headers=HEADERS)
         assert response.status_code in (200, 400, 404), (response.status_code, key, container[key], response.text[:300])
         refused += response.status_code != 200
-    assert refused > n_places
+    assert refused > n_places / 2
 
 
 @pytest.mark.parametrize("path", WHOLE)

@@ -15,7 +15,7 @@ import anthropic
 import httpx2
 import pytest
 
-from contextkit.errors import UnreadableRequest, UsageError
+from contextkit.errors import MissingExtra, UnreadableRequest, UsageError
 from contextkit.server import LocalServer
 from contextkit.server.state import Clock
 from tests.server.conftest import asking, saying
@@ -40,6 +40,13 @@ def test_a_port_that_is_taken() -> None:
         port = int(server.url.rsplit(":", 1)[1])
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}.*choose another port"):
             LocalServer(port=port).start()
+
+
+@pytest.mark.parametrize("package", ["uvicorn", "starlette.applications"])
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=r'the local server needs.*pip install "contextkit\[server\]"'):
+        LocalServer().start()
 
 
 def test_two_servers_share_nothing() -> None:

@@ -1,6 +1,7 @@
 """The folder the demonstration works in, and the tools an agent gets for it.
 
-Takes a root folder, gives typed tools confined to it. Hidden files, links that lead out and files that are not text are left alone.
+Takes a root folder, gives typed tools confined to it. Hidden files, links, files that are not text or may not be read, and names that
+cannot be written down (a line break, bytes that are no UTF-8) are left alone.
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ class Workspace:
             folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
             for name in sorted(names):
                 path = Path(folder, name)
-                if not name.startswith(".") and path.is_file() and not path.is_symlink() and _is_text(path):
-                    yield path.relative_to(self.root).as_posix()
+                known_as = path.relative_to(self.root).as_posix()
+                if not name.startswith(".") and known_as.isprintable() and path.is_file() and not path.is_symlink() and _is_text(path):
+                    yield known_as
 
     def _matches(self, text: str) -> Iterator[str]:
         for path in self.files:

@@ -34,7 +34,7 @@ from contextkit.providers.anthropic.blocks import (
     tidied,
     tool_trait,
 )
-from contextkit.providers.cutting import Cut, cut, expect, framed
+from contextkit.providers.cutting import Cut, cut, expect
 from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
 from contextkit.providers.provider import Parsed, Reply, Turn
 
@@ -182,9 +182,9 @@ def _system(block: Mapping[str, Json], model: str) -> Cut:
 
 
 def _message(block: Mapping[str, Json], role: str, model: str) -> Cut:
-    found = cut(tidied(block), "messages", role, TRAITS.get(block["type"], PLAIN), model)
+    trait = TRAITS.get(block["type"], PLAIN)
     is_turn = role == "user" and block["type"] != "tool_result"
-    return replace(found, piece=framed(found.piece, *_FRAMES[role], is_turn=is_turn))
+    return cut(tidied(block), "messages", role, trait, model, _FRAMES[role], is_turn=is_turn)
 
 
 def _prompt(layout: Layout, params: Mapping[str, Json]) -> Prompt:

@@ -21,7 +21,7 @@ from contextkit.layout.segment import Level, Piece
 from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
-from contextkit.providers.cutting import Cut, Trait, cut, expect, framed
+from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.openai import chat_reply as answers
 from contextkit.providers.openai.chat_messages import (
     KINDS,
@@ -197,9 +197,8 @@ def _each(message: Mapping[str, Json], level: Level, trait: Trait, path: str, mo
     said = {"role": message["role"], **more}
     opener, role = canonical(said)[:-1] + b',"content":[', canonical(said).decode() if more else message["role"]
     for index, part in enumerate(_content(message.get("content"), f"{path}.content")):
-        found = cut(part, level, "" if index else role, trait, model)
         is_turn = trait.run == "user" and not index
-        yield replace(found, piece=framed(found.piece, opener, b"]}", is_turn=is_turn))
+        yield cut(part, level, "" if index else role, trait, model, (opener, b"]}"), is_turn=is_turn)
 
 
 def _content(content: Json, path: str) -> list[Json]:

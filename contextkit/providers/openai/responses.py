@@ -23,7 +23,7 @@ from contextkit.layout.segment import Level, Piece
 from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
-from contextkit.providers.cutting import Cut, Trait, cut, expect, framed
+from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.openai import responses_reply as answers
 from contextkit.providers.openai.endings import TTLS, grammar, inherited, layout_of, marks_of, plan_of, prompt_of
 from contextkit.providers.openai.responses_items import (
@@ -234,9 +234,8 @@ def _each(item: Mapping[str, Json], level: Level, trait: Trait, path: str, model
     said = {"role": plain["role"], **{key: plain[key] for key in sorted(plain) if key not in ("type", "role", "content")}}
     opener, role = canonical(said)[:-1] + b',"content":[', plain["role"] if len(said) == 1 else canonical(said).decode()
     for index, part in enumerate(_content(item.get("content"), f"{path}.content")):
-        found = cut(part, level, "" if index else role, trait, model)
         is_turn = trait.run == "user" and not index
-        yield replace(found, piece=framed(found.piece, opener, b"]}", is_turn=is_turn))
+        yield cut(part, level, "" if index else role, trait, model, (opener, b"]}"), is_turn=is_turn)
 
 
 def _content(content: Json, path: str) -> list[Json]:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from contextkit.canonical import Json
 from contextkit.layout.layout import Layout
 from contextkit.server.refusals.anthropic_shape import (
+    NEW_VERSION,
     authenticated,
     blocks,
     counted,
@@ -70,17 +71,10 @@ def _is_thinking(body: Mapping[str, Json]) -> bool:
 
 
 def new_version(sent: Sent) -> Iterator[Refusal]:
-    """What the version of 2026-10-21 no longer takes."""
-    if sent.headers.get("anthropic-version") != "2026-10-21":
-        return
-    for name in ("temperature", "top_p", "top_k"):
+    """Sampling parameters the newest version no longer takes."""
+    for name in ("temperature", "top_p", "top_k") if sent.headers.get("anthropic-version") == NEW_VERSION else ():
         if sent.body.get(name) is not None:
-            yield invalid(f"{name}: not supported with anthropic-version 2026-10-21")
-    for at in placed(sent.body):
-        if at.role == "assistant" and at.block.get("type") == "document":
-            yield invalid(f"{at.path}: `document` blocks are not supported in assistant messages with anthropic-version 2026-10-21")
-        if at.role == "user" and at.block.get("type") == "text" and at.block.get("citations"):
-            yield invalid(f"{at.path}.citations: not supported in user messages with anthropic-version 2026-10-21")
+            yield invalid(f"{name}: not supported with anthropic-version {NEW_VERSION}")
 
 
 def prewarming(sent: Sent) -> Iterator[Refusal]:
@@ -118,9 +112,15 @@ def forced(asked: Asked) -> Iterator[Refusal]:
         yield invalid("tool_choice: may only be specified while providing tools.")
 
 
-def order(asked: Asked) -> Iterator[Refusal]:
-    """Who may speak when."""
+def conversation(asked: Asked) -> Iterator[Refusal]:
+    """Who speaks when, and who answers whom."""
     turns = _turns(asked.sent.body)
+    for check in (_order, _answered, _unique_calls, _prefill):
+        yield from check(asked, turns)
+
+
+def _order(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
+    """Who may speak when."""
     if turns[0].role != "user":
         yield invalid('messages: first message must use the "user" role')
     for at, turn in enumerate(turns):
@@ -138,9 +138,9 @@ def _mid_system(asked: Asked, before: _Spoken, system: _Spoken, after: list[_Spo
         yield invalid(f"messages.{system.index}: a `system` message must be last or be followed by an `assistant` message")
 
 
-def answered(asked: Asked) -> Iterator[Refusal]:
+def _answered(asked: Asked, spoken: list[_Spoken]) -> Iterator[Refusal]:
     """Each call has its result in the next turn, and each result its call in the turn before."""
-    turns = [turn for turn in _turns(asked.sent.body) if turn.role != "system"]
+    turns = [turn for turn in spoken if turn.role != "system"]
     edges = _Spoken(0, "", []), _Spoken(len(asked.sent.body["messages"]), "user", [])
     for before, turn in pairwise([edges[0], *turns, edges[1]]):
         uses, results = before.ids("tool_use", "id"), turn.ids("tool_result", "tool_use_id")
@@ -159,18 +159,18 @@ def answered(asked: Asked) -> Iterator[Refusal]:
             )
 
 
-def unique_calls(asked: Asked) -> Iterator[Refusal]:
+def _unique_calls(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
     """No id twice in a turn."""
-    for turn in _turns(asked.sent.body):
+    for turn in turns:
         for kind, field in (("tool_use", "id"), ("tool_result", "tool_use_id")):
             ids = turn.ids(kind, field)
             if len(set(ids)) < len(ids):
                 yield invalid(f"messages.{turn.index}: `{kind}` ids must be unique")
 
 
-def prefill(asked: Asked) -> Iterator[Refusal]:
+def _prefill(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
     """Words put into the model's mouth; a paused turn goes on."""
-    last = _turns(asked.sent.body)[-1]
+    last = turns[-1]
     ends_in_text = last.role == "assistant" and (not last.blocks or last.blocks[-1]["type"] == "text") and not asked.continues
     if ends_in_text and not asked.model.accepts_prefill:
         yield invalid("This model does not support assistant message prefill. The conversation must end with a user message.")
@@ -224,6 +224,6 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
 
 
 EARLY: tuple[Early, ...] = (authenticated, versioned, created, options, blocks, tool_names, new_version, prewarming, thinking)
-LATE: tuple[Late, ...] = (order, answered, unique_calls, forced, prefill, marks, automatic, window)
+LATE: tuple[Late, ...] = (conversation, forced, marks, automatic, window)
 EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, options, blocks, tool_names, new_version, thinking)
 """For `/v1/messages/count_tokens`; its late checks are the same."""

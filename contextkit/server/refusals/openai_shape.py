@@ -103,6 +103,13 @@ _PARTS: dict[str, dict[str, Kind]] = {
     "output_text": {"text": TEXT},
     "refusal": {"refusal": TEXT},
 }
+_HOLDS: dict[str, dict[str, dict[str, dict[str, Kind]]]] = {
+    "message": {"content": _PARTS},
+    "function_call_output": {"output": _PARTS},
+    "custom_tool_call_output": {"output": _PARTS},
+    "reasoning": {"summary": {"summary_text": {"text": TEXT}}, "content": {"reasoning_text": {"text": TEXT}}},
+}
+"""Type of item → field that holds parts → what they may be."""
 _BREAKPOINT = {"mode": one_of("explicit"), "ttl": one_of("30m", "12h")}
 
 
@@ -189,13 +196,13 @@ def items(sent: Sent) -> Iterator[Refusal]:
         else:
             yield from _shaped(item, _ITEMS[kind], path)
             yield from _misfits(item, _OF_ANY_ITEM, f"{path}.")
-            yield from _parts(item.get("content") if kind == "message" else item.get("output"), _PARTS, f"{path}.content", kind)
+            for name, table in _HOLDS.get(kind, {}).items():
+                yield from _parts(item.get(name), table, f"{path}.{name}")
 
 
-def _parts(content: Json, table: Mapping[str, dict[str, Kind]], path: str, owner: str = "message") -> Iterator[Refusal]:
-    """Parts of a message, or of a function's output; what other items hold is left alone."""
-    is_ours = owner in ("message", "function_call_output", "custom_tool_call_output")
-    for index, part in enumerate(content if is_ours and isinstance(content, list) else ()):
+def _parts(content: Json, table: Mapping[str, dict[str, Kind]], path: str) -> Iterator[Refusal]:
+    """Parts of a message or an item; a string has none."""
+    for index, part in enumerate(content if isinstance(content, list) else ()):
         at = f"{path}[{index}]"
         kind = part.get("type") if isinstance(part, dict) else None
         if not isinstance(kind, str) or kind not in table:

@@ -12,6 +12,7 @@ from itertools import chain
 from contextkit.canonical import Json
 from contextkit.models import Model
 from contextkit.providers.provider import Parsed
+from contextkit.server.signatures import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Asked:
     """What the cache sees of it."""
     model: Model
     """The row of the model asked."""
+    places: tuple[Place, ...]
+    """Where its thinking stands; empty for models that do not look."""
     continues: bool
     """Whether it ends with the words of a turn this server paused."""
 

@@ -1,0 +1,160 @@
+"""What each kind of attention needs of a prefix: which blocks make a hit, which are out of its window, which are worth keeping.
+
+Takes keys and the map of cached ones, gives block numbers; knows nothing of the pool's queue or of requests.
+
+Measured on vLLM 0.33.0: full attention needs every block from the front; a sliding window needs the ceil((window - 1) / block) blocks
+before the hit's end, looked for from the right, and a shorter run counts where it starts at the front; chunked attention needs the
+blocks of the chunk the next token falls in, and everything left of that chunk counts as computed even where it is absent. With EAGLE
+one more matched block is dropped. Read in its source: `retention_interval` (None keeps all, 0 the tail a repeated prompt would need,
+k one more tail every k tokens) thins sliding windows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Literal
+
+from contextkit.cache.block.pool import NULL
+
+Kind = Literal["full", "sliding_window", "chunked_local"]
+"""How a layer attends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers that attend alike and share a block table."""
+
+    kind: Kind = "full"
+    """How they attend."""
+    size: int = 16
+    """Tokens in a block."""
+    reach: int = 0
+    """Tokens in the window, or in a chunk; 0 for full attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a hit may be."""
+
+    n_tokens: int
+    """It may not be longer."""
+    alignment: int
+    """It must be a multiple of this many tokens."""
+    is_last_dropped: bool = False
+    """One more block must match, and is recomputed (EAGLE)."""
+
+
+_Find = Callable[[Group, Sequence[int], Mapping[int, int], Search], list[int]]
+
+
+def _aligned(group: Group, blocks: list[int], alignment: int) -> list[int]:
+    while len(blocks) * group.size % alignment:
+        blocks.pop()
+    return blocks
+
+
+def _find_full(group: Group, keys: Sequence[int], cached: Mapping[int, int], search: Search) -> list[int]:
+    n = search.n_tokens // group.size
+    blocks: list[int] = list(takewhile(bool, map(cached.get, keys[:n])))  # type: ignore[arg-type]  # no cached block is the null block
+    if search.is_last_dropped and blocks:
+        blocks.pop()
+    return _aligned(group, blocks, search.alignment)
+
+
+def _find_in_window(group: Group, keys: Sequence[int], cached: Mapping[int, int], search: Search) -> list[int]:
+    n = search.n_tokens // group.size
+    needed = _needed(group, search.is_last_dropped)
+    blocks, run = [NULL] * n, 0
+    for index in range(n - 1, -1, -1):
+        block = cached.get(keys[index], NULL)
+        if not block:
+            run = 0
+            continue
+        if not run and (index + (not search.is_last_dropped)) * group.size % search.alignment:
+            continue
+        blocks[index] = block
+        run += 1
+        if run >= needed:
+            del blocks[index + run :]
+            break
+    else:
+        del blocks[run:]
+        _aligned(group, blocks, search.alignment)
+    if search.is_last_dropped and blocks:
+        blocks.pop()
+    return _aligned(group, blocks, search.alignment)
+
+
+def _find_in_chunk(group: Group, keys: Sequence[int], cached: Mapping[int, int], search: Search) -> list[int]:
+    first = search.n_tokens // group.reach * group.reach // group.size
+    inside = map(cached.get, keys[first : search.n_tokens // group.size])
+    return [NULL] * first + list(takewhile(bool, inside))  # type: ignore[arg-type]
+
+
+_FINDERS: dict[Kind, _Find] = {"full": _find_full, "sliding_window": _find_in_window, "chunked_local": _find_in_chunk}
+
+_SKIPPED: dict[Kind, Callable[[int, int], int]] = {
+    "full": lambda reach, computed: 0,
+    "sliding_window": lambda reach, computed: max(0, computed - reach + 1),
+    "chunked_local": lambda reach, computed: computed // reach * reach,
+}
+"""Kind → tokens that no later one attends to, given how many are computed."""
+
+
+def find(group: Group, keys: Sequence[int], cached: Mapping[int, int], search: Search) -> list[int]:
+    """The blocks of the longest hit, null where the layer needs none.
+
+    >>> find(Group("sliding_window", 2, 4), [0, 1, 2, 3], {0: 5, 2: 7, 3: 8}, Search(8, 2))
+    [0, 0, 7, 8]
+    """
+    return _FINDERS[group.kind](group, keys, cached, search)
+
+
+def n_skipped(group: Group, computed: int) -> int:
+    """How many leading blocks no later token attends to.
+
+    >>> n_skipped(Group("sliding_window", 2, 4), 7)
+    2
+    """
+    return _SKIPPED[group.kind](group.reach, computed) // group.size
+
+
+def _needed(group: Group, is_last_dropped: bool) -> int:
+    return -(-(group.reach - 1) // group.size) + is_last_dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which full blocks of a sliding window are cached."""
+
+    interval: int | None
+    """Tokens between two tails that are kept; 0 for none, None for every block a hit could use."""
+    alignment: int
+    """Hits are multiples of this many tokens."""
+    boundaries: Sequence[int]
+    """Tokens whose tail is kept: where the same prompt would be hit, and where a shared prefix ended."""
+    is_last_dropped: bool
+    """Whether a hit needs one more block, and recomputes it."""
+
+
+def kept(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
+    """Which of the blocks `start`…`end` are worth caching.
+
+    >>> list(kept(Group("sliding_window", 16, 16), 0, 16, Retention(64, 16, (255,), False)))
+    [3, 7, 11, 14, 15]
+    """
+    if group.kind != "sliding_window":
+        return range(start, end)
+    needed, shift = _needed(group, retention.is_last_dropped), int(retention.is_last_dropped)
+    segment = retention.alignment if retention.interval is None else retention.interval
+    per_segment = segment // group.size
+    if segment and needed >= per_segment:
+        return range(start, end)
+    chosen = set() if not segment else {i for i in range(max(start, shift), end) if (i - shift) % per_segment >= per_segment - needed}
+    if retention.interval is not None:
+        for boundary in retention.boundaries:
+            last = boundary // retention.alignment * retention.alignment // group.size + shift
+            chosen.update(range(max(start, last - needed), min(end, last)))
+    return sorted(chosen)

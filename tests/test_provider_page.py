@@ -1,0 +1,166 @@
+"""The tables of `docs/providers.md` are what the code does: each is made from the adapters here and compared with the page.
+
+    python tests/test_provider_page.py        writes the tables into the page
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.layout.layout import Layout
+from contextkit.layout.segment import LEVELS
+from contextkit.layout.track import Track
+from contextkit.log.log import Log
+from contextkit.providers.anthropic import reply as anthropic_reply
+from contextkit.providers.anthropic.messages import KEYING, AnthropicMessages
+from contextkit.providers.namespaces import Keying
+from contextkit.providers.openai import chat_reply, responses_reply
+from contextkit.providers.openai.chat import OpenAIChat
+from contextkit.providers.openai.endings import KEYINGS
+from contextkit.providers.openai.responses import OpenAIResponses
+from contextkit.providers.provider import Provider
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "providers.md"
+TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
+WIRES: dict[str, Provider] = {
+    "Messages": AnthropicMessages("claude-sonnet-5-5", max_tokens=1),
+    "Chat": OpenAIChat("gpt-6.1-sol"),
+    "Responses": OpenAIResponses("gpt-6.1-sol"),
+}
+PNG = {"type": "image", "media_type": "image/png", "data": "…"}
+PDF = {"type": "document", "media_type": "application/pdf", "data": "…", "title": "a.pdf"}
+PARTS: dict[str, Any] = {
+    "text": {"type": "text", "text": "hi"},
+    "image, data": PNG,
+    "image, URL": {"type": "image", "url": "https://a.b/c.png"},
+    "document, data": PDF,
+    "document, plain text": {"type": "document", "media_type": "text/plain", "data": "words", "title": "a.txt"},
+    "document, URL": {"type": "document", "url": "https://a.b/c.pdf"},
+    "native of another wire, with text": {"type": "native", "wire": "elsewhere", "block": {"type": "note", "text": "words"}},
+    "native of another wire, without": {"type": "native", "wire": "elsewhere", "block": {"type": "sound"}},
+}
+ABROAD = {"wire": "elsewhere", "model": "another", "body": [{"type": "thinking"}, {"type": "text"}]}
+CALLS = [{"id": "c1", "name": "f", "arguments": {"b": 1, "a": 2}}]
+TEXT = [{"type": "text", "text": "4"}]
+ENTRIES: dict[str, tuple[Any, Any]] = {
+    "user": ("user", {"content": [PARTS["text"]]}),
+    "assistant of another wire": ("assistant", {"after": 0, "native": ABROAD, "text": "hi", "calls": CALLS, "stop": "calls"}),
+    "result": ("result", {"call_id": "c1", "name": "f", "content": TEXT, "is_error": False}),
+    "result, failed": ("result", {"call_id": "c1", "name": "f", "content": TEXT, "is_error": True}),
+    "result with an image": ("result", {"call_id": "c1", "name": "f", "content": [PNG], "is_error": False}),
+    "result with a document": ("result", {"call_id": "c1", "name": "f", "content": [PDF], "is_error": False}),
+    "notice": ("notice", {"text": "hi"}),
+    "epoch with a summary": ("epoch", {"reason": "compaction", "summary": [PARTS["text"]], "keep_from": None, "templates": {}}),
+}
+DEFINITIONS: dict[str, Any] = {
+    "function": {"name": "f", "description": "F.", "parameters": {"type": "object"}},
+    "function of another wire": {
+        "native": {"wire": "elsewhere", "block": {"name": "f", "description": "F.", "parameters": {"type": "object"}, "strict": True}},
+    },
+}
+STOPS: dict[str, Mapping[str, str]] = {
+    "Messages `stop_reason`": anthropic_reply.STOPS,
+    "Chat `finish_reason`": chat_reply.STOPS,
+    "Responses `incomplete_details.reason`": responses_reply.STOPS,
+}
+KEYED: dict[str, Keying] = {
+    "Messages": KEYING,
+    "Chat and Responses, models from gpt-5.6 on": KEYINGS["breakpoints"],
+    "Chat and Responses, earlier models": KEYINGS["implicit"],
+}
+
+
+def body_of(provider: Provider, pieces: Any) -> Any:
+    track = Track(provider.grammar)
+    track.extend(pieces)
+    return json.loads(Layout(track, len(track)).body(b"{}"))
+
+
+def said(provider: Provider, kind: Any, body: Any) -> Any:
+    return body_of(provider, provider.pieces(Log(clock=lambda: 0.0).append(kind, body)))[provider.grammar.arrays["messages"]]
+
+
+def shown(value: Any) -> str:
+    return "`" + json.dumps(value, ensure_ascii=False, separators=(",", ":")).removeprefix("[").removesuffix("]") + "`"
+
+
+def code(names: Iterator[str] | list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def per_wire(rows: Mapping[str, Callable[[Provider], Any]], heading: str) -> Iterator[str]:
+    yield f"| {heading} | endpoint | on the wire |\n|---|---|---|\n"
+    for name, render in rows.items():
+        for index, (wire, provider) in enumerate(WIRES.items()):
+            yield f"| {'' if index else name} | {wire} | {shown(render(provider))} |\n"
+
+
+def parts() -> Iterator[str]:
+    def render(part: Any) -> Callable[[Provider], Any]:
+        return lambda provider: said(provider, "user", {"content": [part]})[0]["content"]
+
+    return per_wire({name: render(part) for name, part in PARTS.items()}, "part")
+
+
+def entries() -> Iterator[str]:
+    def render(entry: tuple[Any, Any]) -> Callable[[Provider], Any]:
+        return lambda provider: said(provider, *entry)
+
+    return per_wire({name: render(entry) for name, entry in ENTRIES.items()}, "entry")
+
+
+def tools() -> Iterator[str]:
+    def render(definition: Any) -> Callable[[Provider], Any]:
+        return lambda provider: body_of(provider, provider.head([], [definition], 0))["tools"]
+
+    return per_wire({name: render(definition) for name, definition in DEFINITIONS.items()}, "definition")
+
+
+def keys() -> Iterator[str]:
+    yield "| endpoint | what changes | loses the cache from |\n|---|---|---|\n"
+    for wire, keying in KEYED.items():
+        for level, name in enumerate(LEVELS):
+            found = [parameter for parameter, first in keying.levels.items() if first == level]
+            flags = [flag for flag, first in keying.flags.items() if first == level]
+            if found:
+                yield f"| {wire} | {code(found)} | {name} |\n"
+            if flags:
+                yield f"| {wire} | presence of {code(flags)} | {name} |\n"
+        yield f"| {wire} | any other parameter | messages |\n"
+        yield f"| {wire} | {code(sorted(keying.neutral))} | nothing |\n"
+        yield f"| {wire} | from left out to {', '.join(f'`{n}` {shown(v)}' for n, v in keying.defaults.items())}, or back | nothing |\n"
+
+
+def stops() -> Iterator[str]:
+    yield "| endpoint says | `context.stop` |\n|---|---|\n"
+    for wire, table in STOPS.items():
+        for stop in dict.fromkeys(table.values()):
+            yield f"| {wire} {code([reason for reason, meaning in table.items() if meaning == stop])} | `{stop}` |\n"
+
+
+TABLES: dict[str, Callable[[], Iterator[str]]] = {"parts": parts, "entries": entries, "tools": tools, "keys": keys, "stops": stops}
+
+
+def written() -> dict[str, str]:
+    return {table["name"]: table["body"] for table in TABLE.finditer(PAGE.read_text(encoding="utf-8"))}
+
+
+def test_the_page_has_every_table() -> None:
+    assert written().keys() == TABLES.keys()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_says_what_the_code_does(name: str) -> None:
+    assert written()[name] == "".join(TABLES[name]()), "run: python tests/test_provider_page.py"
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text(encoding="utf-8")
+    page = TABLE.sub(lambda table: table["name"] + table["open"] + "".join(TABLES[table["name"]]()), page)
+    PAGE.write_text(page, encoding="utf-8", newline="\n")
