@@ -173,7 +173,7 @@ class Context:
 
     def compact(self, summary: Any, keep_from: Entry | int | None = None) -> Entry:
         """Open a new epoch that starts from `summary` and the entries from `keep_from` on. The next request pays for the whole prompt."""
-        kept = keep_from.sequence if isinstance(keep_from, Entry) else keep_from
+        kept = None if keep_from is None else self.log.find(keep_from).sequence
         return self._epoch("compaction", content_parts(summary), kept, {})
 
     def retool(self, tools: Iterable[Any]) -> Entry:

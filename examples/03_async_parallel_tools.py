@@ -21,6 +21,7 @@ REPLIES = [asks(*PAGES), says("I have read a, b and c.")]
 
 
 async def main() -> None:
+    """The loop."""
     context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), system=SYSTEM, tools=[fetch])
     context.user("Fetch the pages a (0.3 s), b (0.2 s) and c (0.1 s), all at once.")
     with anthropic_client(REPLIES, anthropic.AsyncAnthropic) as client:

@@ -20,10 +20,12 @@ def send_mail(to: str) -> str:
 
 
 def opened(folder: str) -> Context:
+    """The conversation in `folder`, begun or continued."""
     return Context.open(folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), system=SYSTEM, tools=[send_mail])
 
 
 def first_process(folder: str) -> None:
+    """Ask, and die in the middle of the call."""
     context = opened(folder)
     context.user("Mail the report to Ada.")
     context.receive(context.request().send(anthropic.Anthropic()))
@@ -34,6 +36,7 @@ def first_process(folder: str) -> None:
 
 
 def second_process(folder: str, client: anthropic.Anthropic) -> None:
+    """Look what was open, settle it, go on."""
     context = opened(folder)
     for call in context.calls:
         print(f"open: {call.name}, was_started={call.was_started}")
@@ -49,6 +52,6 @@ if len(sys.argv) > 1:
 else:
     with tempfile.TemporaryDirectory() as folder, anthropic_client(REPLIES) as client:
         same = {**os.environ, "ANTHROPIC_BASE_URL": str(client.base_url), "ANTHROPIC_API_KEY": client.api_key}
-        died = subprocess.run([sys.executable, __file__, folder], check=False, env=same)
+        died = subprocess.run([sys.executable, __file__, folder], check=False, env=same)  # noqa: S603 - this very file
         print(f"the first process ended with code {died.returncode}")
         second_process(folder, client)

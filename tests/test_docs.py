@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import get_args
 
 import click
 import pytest
@@ -23,6 +24,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<info>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=marks) *$", re.MULTILINE | re.DOTALL)
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 COMMAND = re.compile(r"(?:^|[\s;&|(])contextkit ([a-z][a-z-]*)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
 KINDS_OF_PYTHON = {"python", "python no-run"}
@@ -106,3 +108,22 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     missing = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
     assert not missing, "\n".join(missing)
+
+
+def test_the_tree_of_errors_is_that_of_the_code() -> None:
+    from contextkit import errors
+
+    tree = "\n".join(line.removeprefix("    ") for line in (errors.__doc__ or "").splitlines() if line.startswith("    "))
+    assert tree in ARCHITECTURE.read_text(encoding="utf-8")
+
+
+def test_every_room_kind_of_entry_and_cause_of_a_miss_is_explained() -> None:
+    from contextkit.ledger.causes import Cause
+    from contextkit.log.entry import Kind
+
+    page = ARCHITECTURE.read_text(encoding="utf-8")
+    explained = {name for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)}
+    package = ROOT / "contextkit"
+    rooms = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")} | {path.name for path in package.glob("*.py")}
+    assert rooms - {"__init__.py", "__main__.py"} - explained == set()
+    assert {*get_args(Kind), *get_args(Cause)} - explained == set()

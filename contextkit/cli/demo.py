@@ -84,7 +84,8 @@ def _progress(ways: Mapping[str, Any], turns: int) -> Iterator[dict[str, Tick]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = TextColumn("{task.description:<17}"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("{task.fields[read]:>6.1%} read")
+    name_column, read_column = TextColumn("{task.description:<17}"), TextColumn("{task.fields[read]:>6.1%} read")
+    columns = name_column, BarColumn(bar_width=None), MofNCompleteColumn(), read_column
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         yield {name: _moving(bars, bars.add_task(name, total=turns, read=0.0)) for name in ways}
 

@@ -1,7 +1,7 @@
 """`contextkit`: the commands.
 
-Each command is one file. What the caller can mend ends with one line and exit code 2, Ctrl-C with 130, a reader that left with 141;
-none of them with a traceback.
+Each command is one file. What the caller can mend ends with one line and exit code 2, Ctrl-C with 130, a reader that left (`| head -1`)
+without a word; none of them with a traceback.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from contextkit.errors import ContextKitError, MissingExtra
+from contextkit.errors import ContextKitError
 
 COMMANDS = {
     "demo": "contextkit.cli.demo",
@@ -45,8 +45,6 @@ class _Group(click.Group):
             raise click.exceptions.Exit(_left()) from None
         except OSError as error:
             raise click.UsageError(f"{error.filename or 'input or output'}: {error.strerror or error}") from None
-        except ModuleNotFoundError as error:
-            raise click.UsageError(_missing(error)) from None
 
 
 @click.command(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -81,17 +79,6 @@ def _left() -> int:
     """Whoever read our output has gone (`| head -1`): say nothing more, not even at exit. What a shell calls such an end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
-
-
-def _missing(error: ModuleNotFoundError) -> str:
-    """A package that an extra brings, as our own error says it; raises `error` again for any other."""
-    if str(error.name).partition(".")[0] not in _SERVER:
-        raise error
-    return str(MissingExtra("the local provider", "server"))
-
-
-_SERVER = frozenset({"starlette", "uvicorn", "httpx2"})
-"""What the extra `server` brings."""
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ MAX_TOKENS = 21_000
 
 @click.command("replay")
 @click.argument("path", type=click.Path())
-@click.option("--provider", "name", type=click.Choice(list(MODELS)), default="anthropic", show_default=True, help="Whose endpoint to speak.")
+@click.option("--provider", "name", type=click.Choice(list(MODELS)), default="anthropic", show_default=True, help="Endpoint to speak.")
 @click.option("--model", help="Model to ask.  [default: claude-opus-4-5, or gpt-5.6-sol]")
-@click.option("--via", type=click.Choice(["sdk", "direct"]), default="sdk", show_default=True, help="The real client over HTTP, or no HTTP.")
+@click.option("--via", type=click.Choice(["sdk", "direct"]), default="sdk", show_default=True, help="The real client, or no HTTP at all.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object, every call's bill included.")
 def command(path: str, name: str, model: str | None, via: str, as_json: bool) -> None:
     """Say a recorded session (a pi session file) again through Context, against the local provider, at its recorded times.
@@ -47,7 +47,7 @@ def command(path: str, name: str, model: str | None, via: str, as_json: bool) ->
         _, ledger = replayed(path, name, asked, via, progress)
     summary = summarise(ledger)
     if as_json:
-        click.echo(canonical(_figures(summary, ledger)))
+        click.echo(canonical(figures_of(summary, ledger)))
         return
     from contextkit.report.terminal import show
 
@@ -70,7 +70,8 @@ def replayed(
     build = _PROVIDERS[name]
     provider = build(model, "off")
     if provider.model.provider != provider.name:
-        raise UsageError(f"--provider {name} has no {model}: it is a model of {provider.model.provider}; leave --model out for {MODELS[name]}")
+        owner = provider.model.provider
+        raise UsageError(f"--provider {name} has no {model}: it is a model of {owner}; leave --model out for {MODELS[name]}")
     recording = read_pi(path)
     with ROADS[via](provider.wire) as road:
         return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe).run()
@@ -93,10 +94,11 @@ def _anthropic(model: str, level: str) -> Provider:
     from contextkit.providers.anthropic.messages import AnthropicMessages
 
     takes_budget = model_named(model).accepts_prefill  # the models before adaptive thinking are those that still accept prefill
-    thinking: dict[str, Json] = {}
-    if level in BUDGETS:
-        thinking = {"thinking": {"type": "enabled", "budget_tokens": BUDGETS[level]}} if takes_budget else {"output_config": {"effort": _EFFORT[level]}}
-    return AnthropicMessages(model, max_tokens=MAX_TOKENS, **thinking)
+    if level not in BUDGETS:
+        return AnthropicMessages(model, max_tokens=MAX_TOKENS)
+    if takes_budget:
+        return AnthropicMessages(model, max_tokens=MAX_TOKENS, thinking={"type": "enabled", "budget_tokens": BUDGETS[level]})
+    return AnthropicMessages(model, max_tokens=MAX_TOKENS, output_config={"effort": _EFFORT[level]})
 
 
 _EFFORT = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh"}
@@ -105,19 +107,20 @@ _EFFORT = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "
 def _chat(model: str, level: str) -> Provider:
     from contextkit.providers.openai.chat import OpenAIChat
 
-    return OpenAIChat(model, **({"reasoning_effort": _EFFORT[level]} if level in _EFFORT else {}))
+    return OpenAIChat(model, reasoning_effort=_EFFORT[level]) if level in _EFFORT else OpenAIChat(model)
 
 
 def _responses(model: str, level: str) -> Provider:
     from contextkit.providers.openai.responses import OpenAIResponses
 
-    return OpenAIResponses(model, **({"reasoning": {"effort": _EFFORT[level]}} if level in _EFFORT else {}))
+    return OpenAIResponses(model, reasoning={"effort": _EFFORT[level]}) if level in _EFFORT else OpenAIResponses(model)
 
 
 _PROVIDERS: dict[str, Callable[[str, str], Provider]] = {"anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses}
 
 
-def _figures(summary: Summary, ledger: Ledger) -> Json:
+def figures_of(summary: Summary, ledger: Ledger) -> Json:
+    """What `--json` says."""
     counters = ("fresh", "read", "write_5m", "write_1h", "output")
     return {
         "calls": summary.calls, "hit_rate": summary.hit_rate, "cost_usd": summary.cost_usd, "cost_usd_uncached": summary.cost_uncached_usd,

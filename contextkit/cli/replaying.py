@@ -14,7 +14,21 @@ from typing import Any, Protocol
 
 from contextkit.canonical import Json
 from contextkit.context import Context
-from contextkit.importers.recording import AssistantSaid, Call, Compacted, EffortChanged, Event, Image, ModelChanged, Part, Recording, ResultSaid, Text, Thinking, UserSaid
+from contextkit.importers.recording import (
+    AssistantSaid,
+    Call,
+    Compacted,
+    EffortChanged,
+    Event,
+    Image,
+    ModelChanged,
+    Part,
+    Recording,
+    ResultSaid,
+    Text,
+    Thinking,
+    UserSaid,
+)
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.provider import Provider
@@ -40,6 +54,7 @@ class Clock:
     now: float = 0.0
 
     def __call__(self) -> float:
+        """The time now."""
         return self.now
 
     def set(self, now: float) -> None:
@@ -119,7 +134,8 @@ class Replay:
 def script_of(said: AssistantSaid) -> Json:
     """What the local provider answers where this was recorded."""
     parts = [_scripted(part) for part in said.parts if not (isinstance(part, Text) and not part.text)]
-    script: dict[str, Json] = {"parts": parts, "stop": said.stop if said.stop in ("done", "calls", "truncated") else None, "fault": _fault(said, len(parts))}
+    stop = said.stop if said.stop in ("done", "calls", "truncated") else None
+    script: dict[str, Json] = {"parts": parts, "stop": stop, "fault": _fault(said, len(parts))}
     if said.usage is not None and said.usage.output is not None:
         script["output_tokens"] = said.usage.output
     return script
@@ -141,10 +157,8 @@ def stand_ins(recording: Recording) -> list[Json]:
         for part in event.parts if isinstance(event, AssistantSaid) else ():
             if isinstance(part, Call):
                 seen.setdefault(part.name, {}).update({name: {} for name in part.arguments})
-    return [
-        {"name": name, "description": f"The tool {name} of the recorded session.", "parameters": {"type": "object", "properties": properties}}
-        for name, properties in seen.items()
-    ]
+    schemas = {name: {"type": "object", "properties": properties} for name, properties in seen.items()}
+    return [{"name": name, "description": f"The tool {name} of the recorded session.", "parameters": schemas[name]} for name in schemas]
 
 
 _SCRIPTED: dict[type, Callable[[Any], Json]] = {

@@ -10,7 +10,7 @@ import click
 @click.command("serve")
 @click.option("--port", default=8089, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
-@click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON file: {"replies": [...]}; without it, replies echo.')
+@click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON: {"replies": [...]}; without, it echoes.')
 @click.option("--frozen", is_flag=True, help="The clock only moves by POST /_contextkit/clock.")
 def command(port: int, host: str, script_path: str | None, frozen: bool) -> None:
     """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a reference cache.

@@ -180,13 +180,19 @@ class Track:
         tokens = self.ends_tokens[index - 1] if index else 0
         position = self.positions[index - 1] if index else 0
         if index not in self.silent:
-            level, role = LEVELS[self.levels[index]], self.roles[index]
+            level, role = LEVELS[self.levels[index]], self._opener(index)
             digest = blake2b(b"%b%b\x00%b\x00%b" % (digest, level.encode(), role.encode(), body), digest_size=DIGEST_BYTES).digest()
             position += bool(index) and self.grammar.advances(self.runs[index - 1], self.runs[index], bool(role))
-            tokens += self.sizes[index]
+            tokens += self.sizes[index] + (self.grammar.message_tokens if role and not self.roles[index] else 0)
         self.digests.append(digest)
         self.ends_tokens.append(tokens)
         self.positions.append(position)
+
+    def _opener(self, index: int) -> str:
+        """Who speaks, where segment `index` is the first of its message that counts: what was stripped before it took no role along."""
+        while index and not self.roles[index] and index - 1 in self.silent:
+            index -= 1
+        return self.roles[index]
 
     def _strip(self) -> None:
         """A new user turn takes earlier thinking out of the prompt; the wire keeps it."""

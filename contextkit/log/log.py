@@ -64,7 +64,10 @@ class Log(Sequence[Entry]):
         is not in a file, the shared entries are written into the child. Raises `UsageError` for an entry of another log, and for a
         path that holds a log already.
         """
-        last = self._find(at)
+        try:
+            last = self.find(at)
+        except UsageError as fault:
+            raise UsageError(f"cannot fork at entry {getattr(at, 'sequence', at)!r}: {fault}") from None
         child = Log(None if path is None else JSONLStorage(path), self._clock)
         try:
             child._inherit(self, last)
@@ -72,6 +75,18 @@ class Log(Sequence[Entry]):
             child.close()
             raise
         return child
+
+    def find(self, at: Entry | int) -> Entry:
+        """The entry `at` stands for, a negative number counting from the end. Raises `UsageError` where it is none of this log."""
+        if not isinstance(at, int | Entry):
+            raise UsageError(f"an entry, or its sequence, not {type(at).__name__}")
+        index = at if isinstance(at, int) else at.sequence
+        if not -len(self) <= index < len(self):
+            raise UsageError(f"there is no entry {index}: the log has {len(self)} entries")
+        found = self._entries[index]
+        if isinstance(at, Entry) and found.digest != at.digest:
+            raise UsageError(f"entry {index} is an entry of another log: give one of this log")
+        return found
 
     def close(self) -> None:
         """Let others write the file; reading goes on."""
@@ -101,17 +116,6 @@ class Log(Sequence[Entry]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-    def _find(self, at: Entry | int) -> Entry:
-        if not isinstance(at, int | Entry):
-            raise UsageError(f"fork at an entry or its sequence, not at {type(at).__name__}")
-        index = at if isinstance(at, int) else at.sequence
-        if not -len(self) <= index < len(self):
-            raise UsageError(f"cannot fork at entry {index}: the log has {len(self)} entries")
-        found = self._entries[index]
-        if found is not at and isinstance(at, Entry) and found.digest != at.digest:
-            raise UsageError(f"cannot fork at entry {index}: it is an entry of another log")
-        return found
 
     def _inherit(self, parent: Log, last: Entry) -> None:
         """Begin as `parent` up to `last`."""

@@ -145,8 +145,6 @@ class Turns:
 
     def _check_epoch(self, body: Json) -> None:
         first = body["keep_from"]
-        if first is not None and (type(first) is not int or not 0 <= first <= self.n):
-            raise InvalidCall(f"an epoch cannot keep from {first!r}: give an entry of this log (0 to {self.n - 1}), or None to keep none")
         kept = range(self.n, self.n) if first is None else range(first, self.n)
         cut = [reply for result, reply in self._replies.items() if result in kept and reply not in kept]
         cut += [call.assistant for call in self._open.values() if call.assistant not in kept]

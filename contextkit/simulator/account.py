@@ -14,10 +14,10 @@ from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.layout.layout import Layout
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.recorder import Recorder
-from contextkit.layout.layout import Layout
 from contextkit.models import model_named
 from contextkit.providers.provider import Provider, Reply
 from contextkit.providers.request import Request

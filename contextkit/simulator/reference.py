@@ -14,7 +14,6 @@ from contextkit.cache.prompt import Prompt
 from contextkit.models import Model
 
 
-
 def _breakpoints(model: Model) -> PrefixCache[Prompt]:
     return BreakpointCache(model.min_tokens)
 

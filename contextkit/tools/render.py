@@ -44,10 +44,12 @@ def render_result(value: object) -> list[Json]:
     """
     try:
         plain = _plain(value)
-        parts = plain if _is_parts(plain) else [{"type": "text", "text": _text(plain)}]
+        parts = _visible(plain) if _is_parts(plain) else [{"type": "text", "text": _text(plain)}]
         canonical(parts)
     except NotSerialisable as error:
         raise InvalidContent(f"a tool's result cannot be sent: {error}") from error
+    except RecursionError:
+        raise InvalidContent("a tool's result cannot be sent: it is nested too deep, or a circle") from None
     return parts
 
 
@@ -77,15 +79,21 @@ def _text(plain: Json) -> str:
     return text if text.strip() else NO_OUTPUT
 
 
+def _visible(parts: list[Json]) -> list[Json]:
+    """The parts without texts that show nothing, which providers refuse."""
+    return [part for part in parts if part["type"] != "text" or part["text"].strip()] or [{"type": "text", "text": NO_OUTPUT}]
+
+
 def _is_parts(plain: Json) -> bool:
     return isinstance(plain, list) and bool(plain) and all(map(_is_part, plain))
 
 
 def _is_part(item: Json) -> bool:
-    """Exactly the form of a part: data that merely has a `type` is data."""
+    """Exactly the form of a part: data that merely has a `type`, or holds no text where a part does, is data."""
     keys = item.keys() if isinstance(item, dict) else set()
     kind = item["type"] if "type" in keys else None
-    return isinstance(kind, str) and keys - {"type"} - _OPTIONAL.get(kind, frozenset()) in _PARTS.get(kind, ())
+    has_form = isinstance(kind, str) and keys - {"type"} - _OPTIONAL.get(kind, frozenset()) in _PARTS.get(kind, ())
+    return has_form and all(isinstance(item[key], dict if key == "block" else str) for key in keys)
 
 
 @singledispatch

@@ -65,7 +65,8 @@ def drawn(folder: str) -> str:
     workspace = Workspace(Path(folder))
     ledgers = [ran(way, workspace) for *_, way in WAYS]
     scale = PANEL / max(exchange.usage.prompt or 0 for ledger in ledgers for exchange in ledger)
-    lines = [text(LEFT, 30, f"One agent, {TURNS} model calls, three ways to build the requests: one bar a call, the first on top", 16, INK, 700)]
+    heading = f"One agent, {TURNS} model calls, three ways to build the requests: one bar a call, the first on top"
+    lines = [text(LEFT, 30, heading, 16, INK, 700)]
     for index, (*names, _) in enumerate(WAYS):
         lines += panel(LEFT + index * (PANEL + GAP), names, ledgers[index], summarise(ledgers[index]), scale)
     foot, unit = TOP + TURNS * STEP + 34, 20_000 * scale

@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
+from contextkit.errors import ContextKitError
+
 
 class Replayed(Protocol):
     """One reference cache under test, configured for one scenario."""
@@ -80,9 +82,17 @@ def replay(scenario: Scenario, builders: dict[str, Build]) -> Outcome:
         return Outcome(scenario, None, f"no adapter for {scenario.engine}")
     cache = build(scenario.config, scenario.version)
     for number, op in enumerate(scenario.ops):
-        answered = cache.run(op)
-        for name, expected in op.get("expect", {}).items():
-            got = answered[name] if name in answered else cache.ask(name, op)
-            if got != expected:
-                return Outcome(scenario, False, f"op {number} ({op['op']}): {name} is {got}, expected {expected}")
+        where = f"op {number} ({op['op']})"
+        try:
+            differences = _differences(cache, op)
+        except (LookupError, TypeError, ValueError, AttributeError, ContextKitError) as error:
+            return Outcome(scenario, False, f"{where}: {error!r}")
+        if differences:
+            return Outcome(scenario, False, f"{where}: {'; '.join(differences)}")
     return Outcome(scenario, True)
+
+
+def _differences(cache: Replayed, op: dict[str, Any]) -> list[str]:
+    answered = cache.run(op)
+    rows = ((name, answered[name] if name in answered else cache.ask(name, op), value) for name, value in op.get("expect", {}).items())
+    return [f"{name} is {got}, expected {expected}" for name, got, expected in rows if got != expected]

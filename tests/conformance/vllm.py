@@ -142,7 +142,7 @@ class VllmReplay:
 
     def usage(self) -> float:
         usable = self.engine.pool.n_blocks - 1
-        return 1 - len(self.engine.pool.queue) / usable
+        return 1 - self.engine.pool.queue.n / usable
 
 
 _OPS: dict[str, Callable[[VllmReplay, Op], Op]] = {
@@ -168,10 +168,10 @@ class _Figures(dict[str, Any]):
 
 _STATE: dict[str, Callable[[VllmReplay], Any]] = {
     "free_queue": lambda self: list(self.engine.pool.queue),
-    "num_free": lambda self: len(self.engine.pool.queue),
+    "num_free": lambda self: self.engine.pool.queue.n,
     "cached_keys": lambda self: len(self.engine.pool.cached),
     "hashed_blocks": lambda self: [block for block, key in enumerate(self.engine.pool.keys) if key is not None],
-    "ref_cnt": lambda self: _Figures({str(block): n for block, n in enumerate(self.engine.pool.references)}),
+    "ref_cnt": lambda self: _Figures({str(block): self.engine.pool.users(block) for block in range(self.engine.pool.n_blocks)}),
     "usage": lambda self: self.usage(),
     "stats": lambda self: _Figures(self.engine.counters),
     "tables": lambda self: _Figures({name: request.tables for name, request in self.requests.items()}),

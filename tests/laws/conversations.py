@@ -48,31 +48,43 @@ LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.sampled_from([10*
 ARGUMENTS = st.dictionaries(st.sampled_from(["query", "b", "a", "é"]), LEAVES | st.lists(LEAVES, max_size=2), max_size=3)
 VALUES = st.one_of(TEXT, st.lists(PARTS, min_size=1, max_size=2), st.none(), ARGUMENTS, TEXT.map(ValueError))
 SPEECH = st.one_of(
-    st.tuples(st.just("text"), TEXT), st.tuples(st.just("thinking"), TEXT, st.sampled_from(["c2ln", "EqQBCg=="])),
+    st.tuples(st.just("text"), TEXT),
+    st.tuples(st.just("thinking"), TEXT, st.sampled_from(["c2ln", "EqQBCg=="])),
     st.tuples(st.just("call"), st.sampled_from(["search", "add"]), ARGUMENTS),
-)  # fmt: skip
+)
 REPLIES = st.lists(SPEECH, min_size=1, max_size=5)
-NEUTRAL: dict[str, Json] = {"anthropic_messages": {"max_tokens": 77}, "openai_chat": {"temperature": 0.5}, "openai_responses": {"temperature": 0.5}}
+NEUTRAL: dict[str, Json] = {
+    "anthropic_messages": {"max_tokens": 77},
+    "openai_chat": {"temperature": 0.5},
+    "openai_responses": {"temperature": 0.5},
+}
 """Wire → parameters that no cache looks at."""
 CHANGED: dict[str, Json] = {
-    "anthropic_messages": {"tool_choice": {"type": "none"}}, "openai_chat": {"parallel_tool_calls": False},
+    "anthropic_messages": {"tool_choice": {"type": "none"}},
+    "openai_chat": {"parallel_tool_calls": False},
     "openai_responses": {"parallel_tool_calls": False},
-}  # fmt: skip
+}
 """Wire → parameters that some level is keyed on."""
 
 SAYING = (
-    st.tuples(st.just("user"), CONTENT), st.tuples(st.just("notice"), TEXT), st.tuples(st.just("wait"), st.sampled_from([1.0, 30.0])),
+    st.tuples(st.just("user"), CONTENT),
+    st.tuples(st.just("notice"), TEXT),
+    st.tuples(st.just("wait"), st.sampled_from([1.0, 30.0])),
     st.tuples(st.just("turn"), REPLIES, st.lists(CONTENT, max_size=2), st.booleans()),
     st.tuples(st.just("turn"), REPLIES, st.just([]), st.just(False)),
     st.tuples(st.just("results"), st.integers(0, 99), st.lists(VALUES, min_size=1, max_size=4), st.lists(CONTENT, max_size=1)),
-    st.tuples(st.just("burst"), st.integers(15, 60)), st.tuples(st.just("failed"), st.sampled_from(["overloaded_error", "aborted"])),
+    st.tuples(st.just("burst"), st.integers(15, 60)),
+    st.tuples(st.just("failed"), st.sampled_from(["overloaded_error", "aborted"])),
     st.tuples(st.just("preview")),
-)  # fmt: skip
+)
 """What never breaks a prefix."""
 BREAKING = (
-    st.tuples(st.just("compact"), CONTENT, st.integers(0, 3)), st.tuples(st.just("resystem"), TEXT), st.tuples(st.just("retool"), st.booleans()),
-    st.tuples(st.just("changed"), st.sampled_from(["neutral", "changed"])), st.tuples(st.just("wait"), st.just(100_000.0)),
-)  # fmt: skip
+    st.tuples(st.just("compact"), CONTENT, st.integers(0, 3)),
+    st.tuples(st.just("resystem"), TEXT),
+    st.tuples(st.just("retool"), st.booleans()),
+    st.tuples(st.just("changed"), st.sampled_from(["neutral", "changed"])),
+    st.tuples(st.just("wait"), st.just(100_000.0)),
+)
 """What does, or might."""
 
 
@@ -109,7 +121,9 @@ class Conversation:
 
     def __post_init__(self) -> None:
         given: dict[str, Any] = {"system": self.system, "tools": TOOLS, "clock": lambda: self.clock_at}
-        make: Callable[..., Context] = Context if self.folder is None else lambda provider, **more: Context.open(self.folder, provider, **more)
+        make: Callable[..., Context] = (
+            Context if self.folder is None else lambda provider, **more: Context.open(self.folder, provider, **more)
+        )
         self.context = make(self.provider, **given)
         self.context.user("Find the three cheapest GPUs.")
 
@@ -200,7 +214,7 @@ class Conversation:
         self.context.retool(MORE_TOOLS if more else TOOLS)
 
     def _changed(self, kind: str) -> None:
-        self.overrides = ({} if self.overrides else {"neutral": NEUTRAL, "changed": CHANGED}[kind][self.provider.wire])
+        self.overrides = {} if self.overrides else {"neutral": NEUTRAL, "changed": CHANGED}[kind][self.provider.wire]
 
 
 def spent(conversation: Conversation) -> Usage:

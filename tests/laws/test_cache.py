@@ -28,7 +28,12 @@ def test_a_provider_that_sees_only_bytes_bills_what_was_predicted(name: str, dat
     for sent in conversation.sent:
         predicted, billed = sent.request.predicted, sent.billed
         assert predicted.estimated and predicted.output is None
-        assert (predicted.fresh, predicted.read, predicted.write_5m, predicted.write_1h) == (billed.fresh, billed.read, billed.write_5m, billed.write_1h)
+        assert (predicted.fresh, predicted.read, predicted.write_5m, predicted.write_1h) == (
+            billed.fresh,
+            billed.read,
+            billed.write_5m,
+            billed.write_1h,
+        )
 
 
 @every_wire

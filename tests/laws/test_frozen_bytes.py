@@ -20,7 +20,12 @@ from tests.laws.wires import PROVIDERS
 laws = settings.get_profile("laws")
 every_wire = pytest.mark.parametrize("name", PROVIDERS)
 ROOT = Path(__file__).resolve().parents[2]
-CALLS = [("thinking", "hm", "c2ln"), ("text", "I look."), ("call", "search", {"query": "é", "a": 10**20, "b": 1e-7}), ("call", "add", {"b": 1, "a": 2})]
+CALLS = [
+    ("thinking", "hm", "c2ln"),
+    ("text", "I look."),
+    ("call", "search", {"query": "é", "a": 10**20, "b": 1e-7}),
+    ("call", "add", {"b": 1, "a": 2}),
+]
 
 
 @every_wire
@@ -44,7 +49,9 @@ def test_entries_never_change_and_are_all_a_request_needs(name: str, data: st.Da
 def test_time_and_who_looked_before_do_not_enter_bytes(name: str, data: st.DataObject) -> None:
     """The same things said at other times, with no look taken at requests in between."""
     given_operations = data.draw(operations(*SAYING))
-    quiet = [(*operation[:3], False) if operation[0] == "turn" else operation for operation in given_operations if operation[0] != "preview"]
+    quiet = [
+        (*operation[:3], False) if operation[0] == "turn" else operation for operation in given_operations if operation[0] != "preview"
+    ]
     one = Conversation(PROVIDERS[name]()).run(given_operations)
     other = Conversation(PROVIDERS[name](), clock_at=5.0).run(quiet)
     assert [sent.body for sent in one.sent] == [sent.body for sent in other.sent]
@@ -76,7 +83,9 @@ sys.stdout.buffer.write(context.request().body)
 def test_another_process_sends_the_same_bytes(name: str, seed: str, tmp_path: Path) -> None:
     conversation = Conversation(PROVIDERS[name](), folder=tmp_path)
     said = {"set": {"b", "a", "c", "ü"}, "none": None}
-    conversation.run([("user", ["Grüße 👩‍👩‍👧", {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}]), ("turn", CALLS, ["late"], False)])
+    conversation.run(
+        [("user", ["Grüße 👩‍👩‍👧", {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}]), ("turn", CALLS, ["late"], False)]
+    )
     conversation._turn(CALLS, [], False)
     for call in conversation.context.calls:
         conversation.context.result(call, said)

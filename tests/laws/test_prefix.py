@@ -99,7 +99,12 @@ def test_only_declared_breaks_diverge(name: str, data: st.DataObject) -> None:
 @every_wire
 @pytest.mark.parametrize(
     ("change", "where"),
-    [({"system": SYSTEM + "!"}, "system"), ({"tools": MORE_TOOLS}, "tools[2]"), ({"tools": TOOLS[::-1]}, "tools[0].name"), ({"tools": []}, "tools[0]")],
+    [
+        ({"system": SYSTEM + "!"}, "system"),
+        ({"tools": MORE_TOOLS}, "tools[2]"),
+        ({"tools": TOOLS[::-1]}, "tools[0].name"),
+        ({"tools": []}, "tools[0]"),
+    ],
 )
 def test_another_head_is_refused_and_told_where(name: str, change: dict[str, Any], where: str) -> None:
     provider = PROVIDERS[name]()
@@ -130,8 +135,11 @@ def test_a_new_head_can_be_allowed_even_with_calls_open(name: str) -> None:
 
 def test_an_epoch_drops_thinking_whose_prefix_changed_and_keeps_what_comes_after() -> None:
     conversation = Conversation(PROVIDERS["anthropic"]())
-    said: list[Operation] = [("turn", [("thinking", "first thought", "c2ln"), ("text", "hm")], [], False), ("resystem", "Now in French. "),
-                             ("turn", [("thinking", "second thought", "c2ln"), ("text", "oui")], [], False)]  # fmt: skip
+    said: list[Operation] = [
+        ("turn", [("thinking", "first thought", "c2ln"), ("text", "hm")], [], False),
+        ("resystem", "Now in French. "),
+        ("turn", [("thinking", "second thought", "c2ln"), ("text", "oui")], [], False),
+    ]
     body = conversation.run(said).sent[-1].body
     assert b"first thought" in conversation.sent[1].body or b"first thought" not in body
     assert b"first thought" not in body and b"second thought" in body and b'"hm"' in body

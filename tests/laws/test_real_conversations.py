@@ -34,7 +34,9 @@ class Driven:
 
     @staticmethod
     def tools(recording: Recording) -> list[Json]:
-        names = {part.name for event in recording.events if isinstance(event, AssistantSaid) for part in event.parts if isinstance(part, Call)}
+        names = {
+            part.name for event in recording.events if isinstance(event, AssistantSaid) for part in event.parts if isinstance(part, Call)
+        }
         return [{"name": name, "description": name, "parameters": {"type": "object", "properties": {}}} for name in sorted(names)]
 
     def say(self, index: int, event: Any) -> None:
@@ -54,10 +56,13 @@ class Driven:
         self.now = max(self.now, event.started_at)
         request = self.context.request()
         if event.stop in ("aborted", "error"):
-            return self.context.failed(event.stop, request)
+            self.context.failed(event.stop, request)
+            return
         billed = self.server.bill(request.wire, request.body, self.now)
         n = request.layout.n
-        self.sent.append((request, len(self.sent) % 40 == 0 and request.body, bytes(request.layout.track.wire[: request.layout.n_bytes]), n, billed))
+        self.sent.append(
+            (request, len(self.sent) % 40 == 0 and request.body, bytes(request.layout.track.wire[: request.layout.n_bytes]), n, billed)
+        )
         said = [scripted(part) for part in event.parts if not (isinstance(part, Text) and not part.text)]
         self.entries[index] = self.context.receive(answer(request.wire, f"r{index}", said, billed), request)
 

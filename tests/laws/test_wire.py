@@ -35,7 +35,11 @@ def test_what_is_rendered_is_read_back(name: str, data: st.DataObject) -> None:
         assert list(parsed.prompt.ends_tokens) == list(request.prompt.ends_tokens[:n])
         assert list(parsed.prompt.positions) == list(request.prompt.positions[:n])
         assert parsed.prompt.breakpoints == request.prompt.breakpoints
-        assert (parsed.prompt.namespaces, parsed.prompt.level_ends, parsed.prompt.n) == (request.prompt.namespaces, request.prompt.level_ends, n)
+        assert (parsed.prompt.namespaces, parsed.prompt.level_ends, parsed.prompt.n) == (
+            request.prompt.namespaces,
+            request.prompt.level_ends,
+            n,
+        )
         assert parsed.layout.body(canonical(dict(parsed.params))) == sent.body
 
 
@@ -57,7 +61,9 @@ def _unmarked(name: str, body: bytes) -> list[bytes]:
 
 # ---- bodies nobody of us wrote, on Anthropic's wire
 
-MARKER = st.sampled_from([{}, {}, {"cache_control": {"type": "ephemeral"}}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, {"cache_control": None}])
+MARKER = st.sampled_from(
+    [{}, {}, {"cache_control": {"type": "ephemeral"}}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, {"cache_control": None}]
+)
 
 
 def shuffled(block: dict[str, Json], marker: dict[str, Json], order: Any) -> dict[str, Json]:
@@ -77,29 +83,56 @@ SAID = blocks(
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
     {"type": "image", "source": {"type": "url", "url": "https://example.com/cat.png"}},
     {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
-    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}, "title": "t", "context": "c", "citations": {"enabled": True}},
-    {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "inside", "cache_control": {"type": "ephemeral"}}]}},
-    {"type": "search_result", "source": "https://e.org", "title": "t", "content": [{"type": "text", "text": "found"}], "citations": {"enabled": False}},
+    {
+        "type": "document",
+        "source": {"type": "text", "media_type": "text/plain", "data": "words"},
+        "title": "t",
+        "context": "c",
+        "citations": {"enabled": True},
+    },
+    {
+        "type": "document",
+        "source": {"type": "content", "content": [{"type": "text", "text": "inside", "cache_control": {"type": "ephemeral"}}]},
+    },
+    {
+        "type": "search_result",
+        "source": "https://e.org",
+        "title": "t",
+        "content": [{"type": "text", "text": "found"}],
+        "citations": {"enabled": False},
+    },
     {"type": "container_upload", "file_id": "file_1"},
     {"type": "not_known_yet", "fields": [1, 2.5, None, {"b": 1, "a": 2}], "input": {"b": 1, "a": None}},
-)  # fmt: skip
+)
 REPLIED = blocks(
-    {"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "redacted_thinking", "data": "eA=="},
+    {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+    {"type": "redacted_thinking", "data": "eA=="},
     {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}},
-    {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{"type": "web_search_result", "url": "u", "title": "t", "encrypted_content": "e"}]},
-)  # fmt: skip
+    {
+        "type": "web_search_tool_result",
+        "tool_use_id": "srv_1",
+        "content": [{"type": "web_search_result", "url": "u", "title": "t", "encrypted_content": "e"}],
+    },
+)
 TOLD = st.one_of(
-    st.just({}), st.just({"content": ""}), st.just({"content": []}), st.just({"content": None}), TEXT.map(lambda text: {"content": text}),
+    st.just({}),
+    st.just({"content": ""}),
+    st.just({"content": []}),
+    st.just({"content": None}),
+    TEXT.map(lambda text: {"content": text}),
     st.lists(SAID, min_size=1, max_size=2).map(lambda content: {"content": content}),
-)  # fmt: skip
-TOOL = st.sampled_from([
-    {"name": "search", "description": "Search.", "input_schema": {"type": "object", "properties": {"b": {}, "a": {}}}},
-    {"input_schema": {"type": "object"}, "name": "bare"},
-    {"name": "strict", "description": "d", "strict": True, "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}},
-    {"type": "custom", "name": "typed", "description": "d", "input_schema": {"type": "object"}},
-    {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}, {"type": "bash_20250124", "name": "bash"},
-    {"name": "late", "description": "d", "input_schema": {"type": "object"}, "defer_loading": True},
-])  # fmt: skip
+)
+TOOL = st.sampled_from(
+    [
+        {"name": "search", "description": "Search.", "input_schema": {"type": "object", "properties": {"b": {}, "a": {}}}},
+        {"input_schema": {"type": "object"}, "name": "bare"},
+        {"name": "strict", "description": "d", "strict": True, "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}},
+        {"type": "custom", "name": "typed", "description": "d", "input_schema": {"type": "object"}},
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
+        {"type": "bash_20250124", "name": "bash"},
+        {"name": "late", "description": "d", "input_schema": {"type": "object"}, "defer_loading": True},
+    ]
+)
 
 
 @st.composite
@@ -112,13 +145,33 @@ def bodies(draw: st.DrawFn) -> Json:
         calls = [{"type": "tool_use", "id": f"toolu_{turn}_{i}", "name": "search", "input": draw(ARGUMENTS)} for i in range(n_calls)]
         replied = draw(st.lists(REPLIED, min_size=0 if calls else 1, max_size=3))
         messages.append({"role": "assistant", "content": draw(TEXT) if not calls and draw(st.booleans()) else [*replied, *calls]})
-        results = [{"type": "tool_result", "tool_use_id": call["id"], **draw(TOLD), **draw(st.sampled_from([{}, {"is_error": True}, {"is_error": False}]))}
-                   for call in calls]  # fmt: skip
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": call["id"],
+                **draw(TOLD),
+                **draw(st.sampled_from([{}, {"is_error": True}, {"is_error": False}])),
+            }
+            for call in calls
+        ]
         more = [] if calls and draw(st.booleans()) else draw(st.lists(SAID, min_size=1, max_size=2))
-        messages += [{"role": "user", "content": results + more}] if draw(st.booleans()) else [{"role": "user", "content": [b]} for b in results + more]
+        messages += (
+            [{"role": "user", "content": results + more}]
+            if draw(st.booleans())
+            else [{"role": "user", "content": [b]} for b in results + more]
+        )
     tools = draw(st.lists(TOOL, unique_by=lambda tool: str(tool["name"]), max_size=4))
-    system = draw(st.sampled_from([{}, {"system": ""}, {"system": "Be brief."}, {"system": []}, {"system": [
-        {"text": "a", "type": "text", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "b"}]}]))  # fmt: skip
+    system = draw(
+        st.sampled_from(
+            [
+                {},
+                {"system": ""},
+                {"system": "Be brief."},
+                {"system": []},
+                {"system": [{"text": "a", "type": "text", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "b"}]},
+            ]
+        )
+    )
     return {"model": "claude-sonnet-5-5", "max_tokens": 9, **system, "messages": messages, **({"tools": tools} if tools else {})}
 
 
@@ -151,10 +204,13 @@ def _reduced(body: Json) -> bytes:
         else:
             messages.append({"role": message["role"], "content": listed})
     system = body.get("system") or []
-    return canonical({
-        "tools": [_plain(tool) for tool in body.get("tools") or []], "messages": messages,
-        "system": [_plain(block) for block in ([{"type": "text", "text": system}] if isinstance(system, str) else system)],
-    })  # fmt: skip
+    return canonical(
+        {
+            "tools": [_plain(tool) for tool in body.get("tools") or []],
+            "messages": messages,
+            "system": [_plain(block) for block in ([{"type": "text", "text": system}] if isinstance(system, str) else system)],
+        }
+    )
 
 
 def _plain(block: Mapping[str, Json]) -> Json:
@@ -170,16 +226,27 @@ def _plain(block: Mapping[str, Json]) -> Json:
 @pytest.mark.parametrize(
     ("broken", "path"),
     [
-        ([], "body"), ({}, "model"), ({"model": 3}, "model"), ({"messages": None}, "messages"), ({"messages": {}}, "messages"),
-        ({"messages": [3]}, "messages.0"), ({"messages": [{"content": "x"}]}, "messages.0.role"), ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role"),
-        ({"messages": [{"role": "user"}]}, "messages.0.content"), ({"messages": [{"role": "user", "content": [3]}]}, "messages.0.content.0"),
-        ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages.0.content.0.type"), ({"tools": [3]}, "tools.0"), ({"tools": "x"}, "tools"),
-        ({"system": 3}, "system"), ({"system": [{"text": "x"}]}, "system.0.type"), ({"cache_control": "ephemeral"}, "cache_control"),
+        ([], "body"),
+        ({}, "model"),
+        ({"model": 3}, "model"),
+        ({"messages": None}, "messages"),
+        ({"messages": {}}, "messages"),
+        ({"messages": [3]}, "messages.0"),
+        ({"messages": [{"content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "user"}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": [3]}]}, "messages.0.content.0"),
+        ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages.0.content.0.type"),
+        ({"tools": [3]}, "tools.0"),
+        ({"tools": "x"}, "tools"),
+        ({"system": 3}, "system"),
+        ({"system": [{"text": "x"}]}, "system.0.type"),
+        ({"cache_control": "ephemeral"}, "cache_control"),
         ({"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "2h"}}]}, "cache_control.ttl"),
         ({"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": ["5m"]}}]}, "cache_control.ttl"),
         ({"system": [{"type": "text", "text": "x", "cache_control": True}]}, "cache_control"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_request_is_said_to_be_none_and_where(broken: Json, path: str) -> None:
     whole = {"model": "claude-sonnet-5-5", "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}]}
     body = {**whole, **broken} if broken else broken
@@ -189,9 +256,15 @@ def test_what_is_no_request_is_said_to_be_none_and_where(broken: Json, path: str
 
 
 def test_adopted_functions_run_the_tools_the_body_declares() -> None:
-    body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [
-        {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"query": "x"}}]}],
-        "tools": [{"name": "search", "description": "As declared.", "input_schema": TOOLS[0]["parameters"]}]}  # fmt: skip
+    body = {
+        "model": "claude-sonnet-5-5",
+        "max_tokens": 9,
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"query": "x"}}]},
+        ],
+        "tools": [{"name": "search", "description": "As declared.", "input_schema": TOOLS[0]["parameters"]}],
+    }
 
     def search(query: str) -> str:
         """As written now."""
@@ -204,7 +277,13 @@ def test_adopted_functions_run_the_tools_the_body_declares() -> None:
 
 
 def test_a_system_message_between_others_stays_one() -> None:
-    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "now"},
-                {"role": "system", "content": "Be brief."}]  # fmt: skip
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "yes"},
+        {"role": "user", "content": "now"},
+        {"role": "system", "content": "Be brief."},
+    ]
     body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": messages}
-    assert _reduced(parse(Context.from_messages(AnthropicMessages("claude-sonnet-5-5", max_tokens=9), body).request().body)) == _reduced(body)
+    assert _reduced(parse(Context.from_messages(AnthropicMessages("claude-sonnet-5-5", max_tokens=9), body).request().body)) == _reduced(
+        body
+    )

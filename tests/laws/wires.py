@@ -61,15 +61,23 @@ def _anthropic(name: str, said: list[Json], usage: Usage, stop: str | None) -> J
         else:
             blocks.append({"type": "tool_use", "id": rest[0], "name": rest[1], "input": rest[2]})
     counters = {
-        "input_tokens": usage.fresh, "cache_read_input_tokens": usage.read, "output_tokens": 7,
+        "input_tokens": usage.fresh,
+        "cache_read_input_tokens": usage.read,
+        "output_tokens": 7,
         "cache_creation_input_tokens": (usage.write_5m or 0) + (usage.write_1h or 0),
         "cache_creation": {"ephemeral_5m_input_tokens": usage.write_5m, "ephemeral_1h_input_tokens": usage.write_1h},
-    }  # fmt: skip
+    }
     reason = stop or ("tool_use" if any(kind == "call" for kind, *_ in said) else "end_turn")
     return {
-        "id": name, "type": "message", "role": "assistant", "model": "claude", "content": blocks, "stop_reason": reason,
-        "stop_sequence": None, "usage": counters,
-    }  # fmt: skip
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": blocks,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": counters,
+    }
 
 
 def _written(arguments: Json) -> str:
@@ -80,16 +88,23 @@ def _written(arguments: Json) -> str:
 def _chat(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
     text = "".join(rest[0] for kind, *rest in said if kind == "text")
     calls = [
-        {"id": rest[0], "type": "function", "function": {"name": rest[1], "arguments": _written(rest[2])}} for kind, *rest in said if kind == "call"
+        {"id": rest[0], "type": "function", "function": {"name": rest[1], "arguments": _written(rest[2])}}
+        for kind, *rest in said
+        if kind == "call"
     ]
     message = {"role": "assistant", "content": text or None, "refusal": None, **({"tool_calls": calls} if calls else {})}
     return {
-        "id": name, "object": "chat.completion", "model": "gpt", "created": 1, "usage": {
-            "prompt_tokens": usage.prompt, "completion_tokens": 7,
+        "id": name,
+        "object": "chat.completion",
+        "model": "gpt",
+        "created": 1,
+        "usage": {
+            "prompt_tokens": usage.prompt,
+            "completion_tokens": 7,
             "prompt_tokens_details": {"cached_tokens": usage.read, "cache_write_tokens": usage.write_5m},
         },
         "choices": [{"index": 0, "finish_reason": stop or ("tool_calls" if calls else "stop"), "logprobs": None, "message": message}],
-    }  # fmt: skip
+    }
 
 
 def _responses(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
@@ -101,19 +116,33 @@ def _responses(name: str, said: list[Json], usage: Usage, stop: str | None) -> J
         elif kind == "thinking":
             items.append({"type": "reasoning", "id": f"rs_{name}_{index}", "summary": [], "encrypted_content": rest[1]})
         else:
-            items.append({
-                "type": "function_call", "id": f"fc_{name}_{index}", "call_id": rest[0], "name": rest[1], "arguments": _written(rest[2]),
-                "status": "completed",
-            })  # fmt: skip
+            items.append(
+                {
+                    "type": "function_call",
+                    "id": f"fc_{name}_{index}",
+                    "call_id": rest[0],
+                    "name": rest[1],
+                    "arguments": _written(rest[2]),
+                    "status": "completed",
+                }
+            )
     written = (usage.write_5m or 0) + (usage.write_1h or 0)
     return {
-        "id": name, "object": "response", "model": "gpt", "status": "completed", "output": items, "usage": {
-            "input_tokens": usage.prompt, "output_tokens": 7,
+        "id": name,
+        "object": "response",
+        "model": "gpt",
+        "status": "completed",
+        "output": items,
+        "usage": {
+            "input_tokens": usage.prompt,
+            "output_tokens": 7,
             "input_tokens_details": {
-                "cached_tokens": usage.read, "cache_write_tokens": written, "cache_write_tokens_details": {"ttl_12h_tokens": usage.write_1h},
+                "cached_tokens": usage.read,
+                "cache_write_tokens": written,
+                "cache_write_tokens_details": {"ttl_12h_tokens": usage.write_1h},
             },
         },
-    }  # fmt: skip
+    }
 
 
 _ANSWERS = {"anthropic_messages": _anthropic, "openai_chat": _chat, "openai_responses": _responses}
@@ -129,7 +158,11 @@ def atoms(wire: str, body: bytes) -> list[bytes]:
     found += [("system", "", block) for block in fields.get("system") or []]
     speaker = ""
     for message in fields.get("messages") or fields.get("input") or []:
-        inside = message.get("content") if isinstance(message.get("content"), list) and message.get("role") in ("user", "system", "developer") else None
+        inside = (
+            message.get("content")
+            if isinstance(message.get("content"), list) and message.get("role") in ("user", "system", "developer")
+            else None
+        )
         if wire == "anthropic_messages":
             inside = message["content"]
         if inside is None:

@@ -82,13 +82,14 @@ class Oracle:
     def _weigh(self, blocks: list[Block], request: dict[str, Any]) -> None:
         """Fill in what stands before each block: its hash, and its tokens."""
         counter, so_far, tokens = counter_for(model_named(request["model"])), "", 0
+        keyed = {level: json.dumps(settings(self.wire, request, level, blocks)) for level in ("tools", "system", "messages")}
         for block in blocks:
             spelled = json.dumps(spell(block.value))
             if spelled not in self.sizes:
                 self.sizes[spelled] = counter.count(block.value)
             tokens += self.sizes[spelled] + (A_MESSAGE if block.opens else 0)
             so_far = sha(so_far, block.level, block.opens, spelled)
-            block.key, block.tokens = sha(json.dumps(settings(self.wire, request, block.level, blocks)), so_far), tokens
+            block.key, block.tokens = sha(keyed[block.level], so_far), tokens
 
     def _is_live(self, key: str, now: float) -> bool:
         return key in self.stored and now < self.stored[key].expires
@@ -173,8 +174,12 @@ def settings(wire: str, request: dict[str, Any], level: str, blocks: list[Block]
     if wire != "anthropic_messages":
         return {name: value for name, value in sorted(request.items()) if name not in OPENAI_NEUTRAL}
     given = {name: value for name, value in sorted(request.items()) if name not in ANTHROPIC_NEUTRAL}
-    has_image = any('"type": "image"' in json.dumps(block.value) for block in blocks if block.kind in ("image", "tool_result"))
-    return [request["model"], *([given, has_image] if level == "messages" else [])]
+    return [request["model"], *([given, any(map(has_image, blocks))] if level == "messages" else [])]
+
+
+def has_image(block: Block) -> bool:
+    inside = block.value.get("content", []) if block.kind == "tool_result" else [block.value]
+    return any(part.get("type") == "image" for part in inside)
 
 
 # Where a cache is looked up, and where it is written -----------------------------------------------------------------------------------
@@ -190,7 +195,13 @@ def anthropic_rules(blocks: list[Block], model: str) -> tuple[set[int], list[tup
     marks = [index for index, block in enumerate(blocks) if block.mark]
     looked_up = {index for mark in marks for index in range(mark + 1) if positions[mark] - positions[index] < 20}
     written = [(mark, 3600.0 if blocks[mark].mark.get("ttl") == "1h" else 300.0) for mark in marks]
-    least = CLAUDE_MINIMUM[model]
+    return long_enough(blocks, looked_up, written, CLAUDE_MINIMUM[model])
+
+
+def long_enough(
+    blocks: list[Block], looked_up: set[int], written: list[tuple[int, float]], least: int
+) -> tuple[set[int], list[tuple[int, float]]]:
+    """Shorter prefixes are neither read nor written."""
     return {i for i in looked_up if blocks[i].tokens >= least}, [(i, ttl) for i, ttl in written if blocks[i].tokens >= least]
 
 
@@ -201,8 +212,8 @@ def openai_rules(blocks: list[Block], model: str) -> tuple[set[int], list[tuple[
     ends = [index for index in range(len(blocks)) if is_ending(blocks, index)]
     heads = [index for index, block in enumerate(blocks) if block.level == "system"][-1:]
     looked_up = {*ends[-21:], *marks[:2], *marks[-50:], *heads}
-    written = sorted({*ends[-1:], *marks[-3:]})
-    return {i for i in looked_up if blocks[i].tokens >= OPENAI_MINIMUM}, [(i, 1800.0) for i in written if blocks[i].tokens >= OPENAI_MINIMUM]
+    written = [(index, 1800.0) for index in sorted({*ends[-1:], *marks[-3:]})]
+    return long_enough(blocks, looked_up, written, OPENAI_MINIMUM)
 
 
 def is_ending(blocks: list[Block], index: int) -> bool:

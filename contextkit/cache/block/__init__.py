@@ -1,1 +1,1 @@
-"""vLLM's prefix cache: full blocks under chained keys, freed tail first (`block_cache`), and the same over ready ids (`run_cache`)."""
+"""vLLM's prefix cache: full blocks under chained keys, freed tail first (`block_cache`), and replays over ready ids (`trace_cache`)."""

@@ -45,6 +45,11 @@ class BlockCache:
         """An empty cache; raises `UsageError` for a shape no engine has."""
         self._shape = shape
         self._size = min(group.size for group in shape.groups)
+        self._engine: BlockEngine
+        self._running: dict[int, Request]
+        self._counters: Counter[str]
+        self._number: int
+        self._n_unnamed: int
         self._start()
 
     def lookup(self, prompt: TokenIds, now: float) -> Hit:
@@ -62,9 +67,9 @@ class BlockCache:
         """A request is scheduled: it holds its blocks from here to its end, and others can read them at once."""
         request = self._engine.request(prompt)
         found = self._engine.lookup(request)
-        given = self._engine.allocate(request, len(request.tokens) - found.tokens, found)
+        given = self._engine.allocate(request, request.n_tokens - found.tokens, found)
         hit = self._hit(found.tokens) if given else Hit(0, 0, None, "no_room", None)
-        self._engine.advance(request, len(request.tokens))
+        self._engine.advance(request, request.n_tokens)
         self._number += 1
         self._running[self._number] = request
         lease = Lease(hit, _bill(prompt, hit.read_tokens), now, (self._number,))
@@ -84,7 +89,7 @@ class BlockCache:
         `output` counts all generated tokens; those that `generate` did not name are ones nobody will ever send again.
         """
         request = self._of(lease)
-        n_unnamed = output - (len(request.tokens) - len(request.prompt.tokens))
+        n_unnamed = output - len(request.generated)
         if n_unnamed > 0:
             self._grow(request, range(-self._n_unnamed - n_unnamed, -self._n_unnamed))
             self._n_unnamed += n_unnamed
@@ -96,7 +101,7 @@ class BlockCache:
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and how the blocks stand now."""
         pool = self._engine.pool
-        now = {"blocks_cached": len(pool.keys) - pool.keys.count(None), "blocks_free": len(pool.queue), "running": len(self._running)}
+        now = {"blocks_cached": len(pool.keys) - pool.keys.count(None), "blocks_free": pool.queue.n, "running": len(self._running)}
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | now
 
     def snapshot(self) -> bytes:
@@ -125,8 +130,8 @@ class BlockCache:
 
     def _start(self) -> None:
         self._engine = BlockEngine(self._shape)
-        self._running: dict[int, Request] = {}
-        self._counters: Counter[str] = Counter()
+        self._running = {}
+        self._counters = Counter()
         self._number = 0
         self._n_unnamed = 1  # unnamed tokens count down from -2: Python gives -1 and -2 the same hash
 
@@ -141,14 +146,15 @@ class BlockCache:
         return Hit(read, 0, read // self._size - 1, "hit", None) if read else Hit(0, 0, None, "first_write", None)
 
     def _of(self, lease: Lease) -> Request:
-        if lease.writes[0] not in self._running:
+        request = self._running.get(lease.writes[0])
+        if request is None:
             raise UsageError("this lease has ended, or is of another cache: begin() the prompt here, and end() it once")
-        return self._running[lease.writes[0]]
+        return request
 
     def _grow(self, request: Request, tokens: range | list[int]) -> None:
         """Generated tokens, all of which but the last sampled one get KV."""
         self._engine.append(request, tokens)
-        computed = len(request.tokens) - 1
+        computed = request.n_tokens - 1
         if request.is_running and computed > request.computed and self._engine.allocate(request, computed - request.computed):
             self._counters["blocks_evicted"] += len(self._engine.pool.evicted)
             self._engine.advance(request, computed)

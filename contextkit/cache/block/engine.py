@@ -49,8 +49,8 @@ class Request:
 
     prompt: TokenIds
     """What was asked."""
-    tokens: list[int]
-    """Prompt and generated tokens."""
+    generated: list[int]
+    """Tokens after the prompt."""
     tables: list[list[int]]
     """Blocks of each group, null where none is needed any more."""
     n_cached: list[int]
@@ -65,6 +65,11 @@ class Request:
     """How often it lost them again."""
     shared_end: int = 0
     """Where a prefix that others have, but a thinned window has not, ended at the last lookup; 0 for nowhere."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Prompt and generated tokens."""
+        return len(self.prompt.tokens) + len(self.generated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +116,13 @@ class BlockEngine:
     def request(self, prompt: TokenIds) -> Request:
         """A request that holds nothing yet, its keys computed."""
         n = len(self.shape.groups)
-        request = Request(prompt, list(prompt.tokens), [[] for _ in range(n)], [0] * n)
+        request = Request(prompt, [], [[] for _ in range(n)], [0] * n)
         self._extend_keys(request)
         return request
 
     def append(self, request: Request, tokens: Sequence[int]) -> None:
         """Generated tokens join the request; a block they fill has its key from now on, and is cached once it is scheduled."""
-        request.tokens.extend(tokens)
+        request.generated.extend(tokens)
         self._extend_keys(request)
 
     def advance(self, request: Request, computed: int) -> None:
@@ -132,13 +137,13 @@ class BlockEngine:
         request.shared_end = longest if longest > found.tokens else 0
         kind = "preempted_" if request.n_preemptions else ""
         self.counters[f"{kind}requests"] += 1
-        self.counters[f"{kind}queries"] += len(request.tokens)
+        self.counters[f"{kind}queries"] += request.n_tokens
         self.counters[f"{kind}hits"] += found.tokens
         return found
 
     def longest(self, request: Request) -> tuple[Found, int]:
         """The longest hit, uncounted, and how long some group alone would have had it."""
-        limit = len(request.tokens) - 1
+        limit = request.n_tokens - 1
         if len(self._kinds) > 1 or self._alignment > self._key_size or len(self.shape.groups) > 1:
             return self._fixed_point(request, limit)
         group = self.shape.groups[0]
@@ -158,14 +163,13 @@ class BlockEngine:
             max(-(-total // group.size) - len(table) - len(hit), 0)
             for group, table, hit in zip(self.shape.groups, request.tables, hits, strict=True)
         ]
-        references = self.pool.references
-        n_revived = sum(not references[block] for hit in hits for block in hit if block) if found else 0
-        if sum(needed) + n_revived > len(self.pool.queue):
+        n_revived = sum(block in self.pool.queue for hit in hits for block in hit)
+        if sum(needed) + n_revived > self.pool.queue.n:
             return None
         self.pool.evicted.clear()
         new = self._take(request, hits, needed)
         if self.shape.is_caching:
-            self._cache(request, min(total, len(request.tokens)))
+            self._cache(request, min(total, request.n_tokens))
         return Allocation(new, self.pool.evicted[:])
 
     def remove_skipped(self, request: Request, processed: int) -> None:
@@ -184,7 +188,7 @@ class BlockEngine:
     def free(self, request: Request) -> None:
         """It is done: its blocks are queued, the last one first."""
         for index, table in enumerate(request.tables):
-            self.pool.release(reversed(table))
+            self.pool.release(table[::-1])
             request.tables[index] = []
             request.n_cached[index] = 0
         request.is_running = False
@@ -212,7 +216,9 @@ class BlockEngine:
 
     def _extend_keys(self, request: Request) -> None:
         if self.shape.is_caching:
-            extend(request.keys, request.tokens, self._key_size, request.prompt, self.shape.rules)
+            first, tokens = len(request.keys) * self._key_size, request.prompt.tokens
+            rest = [*tokens[first:], *request.generated[max(0, first - len(tokens)) :]] if first or request.generated else tokens
+            extend(request.keys, rest, self._key_size, request.prompt, self.shape.rules)
 
     def _in_reach(self, request: Request, found: Found | None) -> list[list[int]]:
         """What of a hit joins the tables: null blocks for what is behind the window, whatever the lookup showed there."""
@@ -228,8 +234,8 @@ class BlockEngine:
         for index, table in enumerate(request.tables):
             if not request.is_running:
                 request.n_cached[index] = len(hits[index])
-            table += hits[index]
-            table += new[index]
+            table.extend(hits[index])
+            table.extend(new[index])
         request.is_running = True
         return new
 

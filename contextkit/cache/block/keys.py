@@ -11,7 +11,7 @@ different blocks may meet with a chance of about n²/2⁶⁵, and somebody who w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -43,31 +43,29 @@ def rules_of(version: str) -> Rules:
 
 
 def extend(keys: list[int], tokens: Sequence[int], size: int, prompt: TokenIds, rules: Rules) -> None:
-    """Append to `keys` those of the full blocks of `tokens` that have none yet.
+    """Append to `keys` those of the blocks that `tokens`, which begin behind the last keyed block, fill.
 
     >>> keys: list[int] = []
     >>> extend(keys, [5, 6, 7, 8, 9], 2, TokenIds(()), Rules())
     >>> len(keys)
     2
     """
-    first = len(keys)
-    rest = tokens[first * size :] if first else tokens
-    contents = map(hash, zip(*[iter(rest)] * size, strict=False))  # whole blocks only: zip stops where one is cut
-    if prompt.adapter or prompt.items or (prompt.salt and not first):
-        _extend_marked(keys, list(contents), size, prompt, rules)
+    blocks = zip(*[iter(tokens)] * size, strict=False)  # whole blocks only: zip stops where one is cut
+    if prompt.adapter or prompt.items or (prompt.salt and not keys):
+        _extend_marked(keys, blocks, size, prompt, rules)
         return
     parent = keys[-1] if keys else SEED
     append = keys.append
-    for content in contents:
-        parent = hash((parent, content))
+    for block in blocks:
+        parent = hash((parent, block))
         append(parent)
 
 
-def _extend_marked(keys: list[int], contents: list[int], size: int, prompt: TokenIds, rules: Rules) -> None:
+def _extend_marked(keys: list[int], blocks: Iterable[tuple[int, ...]], size: int, prompt: TokenIds, rules: Rules) -> None:
     parent = keys[-1] if keys else SEED
-    for index, content in enumerate(contents, len(keys)):
+    for index, block in enumerate(blocks, len(keys)):
         extra = extras(prompt, index * size, size, rules)
-        parent = hash((parent, content, _number(extra))) if extra else hash((parent, content))
+        parent = hash((parent, block, _number(extra))) if extra else hash((parent, block))
         keys.append(parent)
 
 

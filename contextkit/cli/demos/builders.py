@@ -85,7 +85,7 @@ def _follow(said: list[dict[str, Any]], reply: Any, workspace: Workspace) -> Non
 def _ran(tool: Any, arguments: Any) -> object:
     try:
         return tool.run(arguments)
-    except Exception as error:  # a tool's failure is an answer
+    except Exception as error:  # noqa: BLE001 - a tool's failure is an answer
         return error
 
 
@@ -100,7 +100,7 @@ def _stock(definition: Any) -> Any:
 def _shortened(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """History rebuilt: every result but the last four is cut to its first 400 characters."""
     old = said[:-4]
-    return [{**message, "content": [_cut(block) for block in message["content"]]} if _is_results(message) else message for message in old] + said[-4:]
+    return [{**message, "content": list(map(_cut, message["content"]))} if _is_results(message) else message for message in old] + said[-4:]
 
 
 def _cut(block: dict[str, Any]) -> dict[str, Any]:

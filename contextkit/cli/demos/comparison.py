@@ -20,7 +20,11 @@ WAYS = {
     "contextkit": "the same conversation in a Context",
 }
 """Column → what was done; the last is the one the others are compared with."""
-NEXT = "Next: `contextkit report PATH` on a recorded session of yours, then build its requests as the third column does, with `Context` (README)."
+NEXT = (
+    "Next: `contextkit report PATH` on a recorded session of yours, then build its requests as the third column does, "
+    "with `Context` (README)."
+)
+"""What to do with it."""
 NARROW = 64
 """Columns; below, numbers are rounded to thousands and millions."""
 
@@ -81,7 +85,7 @@ def _table(summaries: Mapping[str, Summary], is_narrow: bool) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1 if is_narrow else 2, 0, 0))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0 if is_narrow else 1, 0, 0))
     table.add_column("", no_wrap=True)
     *others, ours = summaries
     for name in others:

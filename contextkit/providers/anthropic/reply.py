@@ -10,7 +10,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import UnreadableReply
+from contextkit.errors import NotSerialisable, UnreadableReply
 from contextkit.layout.normal_form import normal
 from contextkit.log.entry import Native
 from contextkit.providers.anthropic.blocks import WIRE
@@ -34,11 +34,30 @@ def reply(response: Any) -> Reply:
     message = plain(response)
     if message.get("type") != "message" or not isinstance(message.get("content"), list):
         raise UnreadableReply(f"not an Anthropic message (type {message.get('type')!r}): pass what client.messages.create returned")
-    blocks = [normal(block) for block in message["content"]]
+    blocks = [normal(_sendable(block)) for block in message["content"] if block.get("type") != "text" or block["text"]]
     calls = tuple(ReplyCall(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use")
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     stop = STOPS.get(message.get("stop_reason") or "", "done")
     return Reply(message["id"], Native(WIRE, message["model"], canonical(blocks)), text, calls, stop, usage(message.get("usage") or {}))
+
+
+_TITLES = {
+    "char_location": "document_title", "page_location": "document_title", "content_block_location": "document_title",
+    "web_search_result_location": "title", "search_result_location": "title",
+}  # fmt: skip
+"""Type of a citation → the field a request must have even when it is null (anthropic/types/citation_*_param.py)."""
+
+
+def _sendable(block: Mapping[str, Json]) -> Mapping[str, Json]:
+    """A block as a request takes it back: citations with their title, null or not, and without the file id the API adds to them."""
+    cited = block.get("citations")
+    return {**block, "citations": list(map(_sendable_citation, cited))} if isinstance(cited, list) else block
+
+
+def _sendable_citation(citation: Mapping[str, Json]) -> Json:
+    kept = {key: value for key, value in citation.items() if key != "file_id"}
+    title = _TITLES.get(str(citation.get("type")))
+    return {title: None, **kept} if title else kept
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:
@@ -85,7 +104,19 @@ def _block_ended(message: dict[str, Json], event: Mapping[str, Json]) -> None:
     block = message["content"][event["index"]]
     written = block.pop("\0json", None)
     if written:
-        block["input"] = parse(written)
+        block["input"] = _arguments(written)
+
+
+def _arguments(written: str) -> Json:
+    """What a model wrote as arguments; text that is cut off or no object stands under a key that says so, since only objects are taken back.
+
+    Source: platform.claude.com "Fine-grained tool streaming", Handling invalid JSON in tool responses.
+    """
+    try:
+        value = parse(written)
+    except NotSerialisable:
+        value = written
+    return value if isinstance(value, dict) else {"INVALID_JSON": written}
 
 
 def _message_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
@@ -99,6 +130,11 @@ def _append(key: str, source: str) -> Callable[[dict[str, Json], Mapping[str, Js
         block[key] = block.get(key, "") + delta[source]
 
     return grow
+
+
+def _signed(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+    """A signature comes whole: the last one counts, as in the SDK (anthropic/lib/streaming/_messages.py)."""
+    block["signature"] = delta["signature"]
 
 
 def _cited(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
@@ -115,7 +151,7 @@ _EVENTS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
 _DELTAS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
     "text_delta": _append("text", "text"),
     "thinking_delta": _append("thinking", "thinking"),
-    "signature_delta": _append("signature", "signature"),
+    "signature_delta": _signed,
     "input_json_delta": _append("\0json", "partial_json"),
     "citations_delta": _cited,
 }

@@ -1,0 +1,95 @@
+"""Token ids as bytes, four a token, so that comparing two long prompts is comparing memory.
+
+Takes token ids, gives bytes and the length of what two of them share; knows nothing of caches. An `array("i")` or any other buffer of
+32-bit integers is taken as it is; a list or a range is converted, which costs more than the comparing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from contextkit.cache.block.ids import Item, TokenIds
+from contextkit.errors import UsageError
+
+N_BYTES = array("i").itemsize
+"""Bytes of one token: 4 wherever CPython runs."""
+_FORMATS = {"i", "I"}
+"""Buffers that are 32-bit integers already."""
+
+
+def pack(tokens: Sequence[int]) -> bytes:
+    """The tokens' memory; raises `UsageError` for what is not a 32-bit integer.
+
+    >>> len(pack([1, 2, 3])), pack(array("i", [1, 2])) == pack(range(1, 3))
+    (12, True)
+    """
+    if getattr(tokens, "typecode", "") in _FORMATS:
+        return memoryview(tokens).tobytes()  # type: ignore[arg-type]
+    try:
+        return array("i", tokens).tobytes()
+    except (OverflowError, TypeError) as error:
+        raise UsageError(f"token ids are 32-bit integers, and one of {len(tokens)} is not ({error}): pass the tokenizer's ids") from error
+
+
+def unpack(data: bytes) -> list[int]:
+    """The token ids again.
+
+    >>> unpack(pack([1, -2]))
+    [1, -2]
+    """
+    return array("i", data).tolist()
+
+
+def spelled(prompt: TokenIds) -> bytes:
+    """The prompt's memory, each placeholder token of an image or sound standing for the thing itself.
+
+    >>> one, other = (TokenIds([7, 7], items=(Item(0, 2, digest),)) for digest in "ab")
+    >>> spelled(one) == spelled(other), spelled(TokenIds([7, 7])) == pack([7, 7])
+    (False, True)
+    """
+    if not prompt.items:
+        return pack(prompt.tokens)
+    tokens = array("i", prompt.tokens)
+    for item in prompt.items:
+        tokens[item.offset : item.offset + item.length] = array("i", [_stand_in(item)]) * item.length
+    return tokens.tobytes()
+
+
+def _stand_in(item: Item) -> int:
+    """A negative number, so that no vocabulary holds it."""
+    return -1 - (int.from_bytes(blake2b(item.digest.encode(), digest_size=4).digest()) >> 1)
+
+
+def bigrams(data: bytes) -> bytes:
+    """Each token with the one after it: n tokens give n - 1 units of two tokens.
+
+    >>> unpack(bigrams(pack([1, 2, 3])))
+    [1, 2, 2, 3]
+    """
+    tokens = array("i", data)
+    pairs = array("i", bytes(2 * max(0, len(data) - N_BYTES)))
+    pairs[0::2], pairs[1::2] = tokens[:-1], tokens[1:]
+    return pairs.tobytes()
+
+
+def shared(one: bytes, at: int, other: bytes, start: int, limit: int, step: int) -> int:
+    """Bytes, in whole steps and at most `limit`, that are equal in `one` from `at` and in `other` from `start`.
+
+    Each look is one comparison of memory, and there are log2(limit / step) of them.
+
+    >>> shared(b"xxabcdef", 2, b"abcdXf", 0, 6, 2), shared(b"ab", 0, b"ab", 0, 2, 1)
+    (4, 2)
+    """
+    view = memoryview(other)
+    if one.startswith(view[start : start + limit], at):  # type: ignore[arg-type]
+        return limit - limit % step
+    low, high = 0, limit // step
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one.startswith(view[start + low * step : start + middle * step], at + low * step):  # type: ignore[arg-type]
+            low = middle
+        else:
+            high = middle - 1
+    return low * step

@@ -1,0 +1,223 @@
+"""What every command owes whoever types it: an example, one line for a mistake, no traceback, nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contextkit.cli.main import COMMANDS
+from tests.cli.conftest import COMMAND, Run, pi_session
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and terminals as POSIX has them")
+HEAD = b'{"type":"session","id":"a","timestamp":"2025-12-09T00:53:29.825Z","cwd":"/"}\n'
+FILES = {
+    "empty.jsonl": b"",
+    "binary.jsonl": bytes(range(256)) * 50,
+    "no-lines.jsonl": b"\0" * 3_000_000,
+    "torn.jsonl": HEAD + b'{"type":"message","timest',
+    "torn-ledger.jsonl": b'{"contextkit_ledger":1}\n{"id":"a","sess',
+    "prose.txt": b"Dear diary\n",
+    "not-json.json": b"{replies",
+    "wrong-shape.json": b'{"replies": 3}',
+    "wrong-field.json": b'{"replies": [{"parts": []}, {"part": []}]}',
+}
+MISTAKES = {
+    "unknown command": (["nonsense"], "nonsense"),
+    "unknown flag": (["--nonsense"], "--nonsense"),
+    "unknown flag of a command": (["demo", "--nonsense"], "--nonsense"),
+    "no path": (["report"], "PATH"),
+    "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: No such file"),
+    "a missing file, replay": (["replay", "absent.jsonl"], "absent.jsonl: No such file"),
+    "a folder without a ledger": (["report", "."], "ledger.jsonl: No such file"),
+    "a folder to replay": (["replay", "."], "."),
+    "a name no file can have": (["report", "a" * 5000], "name too long"),
+    "an empty file, report": (["report", "empty.jsonl"], "empty.jsonl: the file is empty"),
+    "an empty file, replay": (["replay", "empty.jsonl"], "the file is empty"),
+    "a binary file, report": (["report", "binary.jsonl"], "binary.jsonl line 1: of no known format"),
+    "a binary file, replay": (["replay", "binary.jsonl"], "binary.jsonl line 1: not JSON"),
+    "a file without lines": (["report", "no-lines.jsonl"], "of no known format"),
+    "prose": (["report", "prose.txt"], "known are contextkit ledger, pi session"),
+    "a torn file, report": (["report", "torn.jsonl"], "torn.jsonl line 2: not JSON"),
+    "a torn file, replay": (["replay", "torn.jsonl"], "torn.jsonl line 2: not JSON"),
+    "an unknown model, replay": (["replay", "session.jsonl", "--model", "nonsense"], "no row for model 'nonsense'"),
+    "an unknown model, demo": (["demo", "--model", "nonsense"], "no row for model 'nonsense'"),
+    "an unknown provider": (["replay", "session.jsonl", "--provider", "nonsense"], "'nonsense' is not one of"),
+    "no model of Anthropic's": (["demo", "--model", "gpt-5.6-sol"], "gpt-5.6-sol is a model of openai"),
+    "a missing folder": (["demo", "--folder", "absent"], "absent"),
+    "too few turns": (["demo", "--turns", "1"], "not in the range"),
+    "a script that is absent": (["serve", "--script", "absent.json"], "absent.json"),
+    "a script that is a folder": (["serve", "--script", "."], "directory"),
+    "a script that is no JSON": (["serve", "--script", "not-json.json"], "not-json.json: not JSON"),
+    "a script that is no list": (["serve", "--script", "wrong-shape.json"], "wrong-shape.json: $: a script is an object with a list"),
+    "a script with a wrong field": (["serve", "--script", "wrong-field.json"], "wrong-field.json: replies.1.part: "),
+    "a port that is none": (["serve", "--port", "99999"], "99999"),
+    "a host that is none": (["serve", "--port", "0", "--host", "256.256.256.256"], "cannot listen on 256.256.256.256:0"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    pi_session(tmp_path / "session.jsonl", 6)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_an_example(name: str, run: Run) -> None:
+    ended = run(name, "--help")
+    assert (ended.code, ended.err) == (0, "")
+    assert re.search(rf"^  contextkit {name} .*\w|^  contextkit {name}$", ended.out, re.MULTILINE)
+
+
+def test_help_shows_a_line_for_every_command(run: Run) -> None:
+    ended = run("--help")
+    assert ended.code == 0
+    assert all(f"contextkit {name} " in ended.out for name in COMMANDS)
+    assert run("--version").out.startswith("contextkit, version ")
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_changes_nothing(mistake: str, folder: Path, run: Run) -> None:
+    args, says = MISTAKES[mistake]
+    before = contents(folder)
+    ended = run(*args)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("contextkit: ") and ended.err.count("\n") == 1
+    assert says in ended.err
+    assert contents(folder) == before
+
+
+def test_a_torn_ledger_is_one_line_or_read_up_to_the_tear(folder: Path, run: Run) -> None:
+    ended = run("report", "torn-ledger.jsonl")
+    assert ended.code in (0, 2)
+    assert ended.err.count("\n") == (ended.code == 2)
+
+
+@posix
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_one_line(folder: Path, run: Run) -> None:
+    locked = folder / "locked"
+    locked.mkdir()
+    (locked / "ledger.jsonl").write_bytes(b"")
+    locked.chmod(0)
+    try:
+        for args in (["report", "locked"], ["replay", "locked/ledger.jsonl"], ["demo", "--folder", "locked"]):
+            ended = run(*args)
+            assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+            assert "locked" in ended.err
+    finally:
+        locked.chmod(0o700)
+
+
+def test_a_port_in_use_is_one_line(run: Run) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ended = run("serve", "--port", port)
+    assert (ended.code, ended.out) == (2, "")
+    assert re.fullmatch(rf"contextkit: cannot listen on 127\.0\.0\.1:{port} \(.*\): choose another port, 0 for any free one\n", ended.err)
+
+
+@pytest.mark.parametrize("args", [["demo"], ["serve", "--port", "0"], ["replay", "session.jsonl"]], ids=lambda args: args[0])
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_a_missing_extra_names_the_install_command(package: str, args: list[str], folder: Path) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {['contextkit', *args]}; from contextkit.cli.main import main; main()"
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60, cwd=folder)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == 'contextkit: the local server needs an extra that is not installed: pip install "contextkit[server]"\n'
+
+
+def test_json_is_json(session: Path, run: Run) -> None:
+    report = run("report", session, "--json")
+    assert (report.code, report.err) == (0, "")
+    assert json.loads(report.out)["total"]["calls"] == 6
+
+
+# Ends that come from outside -------------------------------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize(
+    "args", [["report", "session.jsonl"], ["replay", "session.jsonl", "--json"], ["demo", "--turns", "4"]], ids=lambda args: args[0]
+)
+def test_a_reader_that_left_is_not_complained_about(args: list[str], folder: Path) -> None:
+    with subprocess.Popen([*COMMAND, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        err = process.stderr.read()
+        code = process.wait(60)
+    assert code in (1, 141)
+    assert not re.search("Traceback|Error|Exception", err)
+
+
+def _interrupted(process: subprocess.Popen[bytes]) -> bytes:
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    return err or b""
+
+
+@posix
+def test_ctrl_c_ends_the_server(folder: Path) -> None:
+    with subprocess.Popen([*COMMAND, "serve", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith(b"http://127.0.0.1:")
+        err = _interrupted(process)
+    assert err.strip() == b"" and err.count(b"\n") <= 1
+
+
+@posix
+def test_ctrl_c_ends_the_demo(folder: Path) -> None:
+    before = contents(folder)
+    command = [*COMMAND, "demo", "--turns", "60"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stderr
+        assert process.stderr.readline().startswith(b"careless: 60 calls")
+        err = _interrupted(process)
+    assert err.strip() == b"" and err.count(b"\n") <= 1
+    assert contents(folder) == before
+
+
+@posix
+@pytest.mark.parametrize("via", ["sdk", "direct"])
+def test_ctrl_c_ends_a_replay_that_was_counting_on_the_terminal(via: str, folder: Path) -> None:
+    import pty
+
+    path = pi_session(folder / "long.jsonl", 2000)
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, "replay", str(path), "--via", via]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while b"3 calls replayed" not in shown:
+            shown += os.read(ours, 4096)
+        _interrupted(process)
+    shown = _rest(ours)
+    assert not re.search(rb"Traceback|Error", shown)
+    assert shown.count(b"\n") <= 1
+
+
+def _rest(terminal: int) -> bytes:
+    shown = b""
+    try:
+        while part := os.read(terminal, 65536):
+            shown += part
+    except OSError:  # Linux says so when the other side has closed
+        pass
+    os.close(terminal)
+    return shown

@@ -1,0 +1,74 @@
+"""`contextkit replay`: the beginning of a real session through the real clients, and a small one for everything else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.cli.replay import MODELS, replayed
+from tests.cli.conftest import COMMAND, Run
+
+COUNTERS = ("fresh", "read", "write_5m", "write_1h", "output")
+FIRST = 260
+"""Lines of the session that the OpenAI clients say by default: some 120 calls."""
+
+
+@pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
+def test_the_beginning_of_a_real_session_is_billed_as_without_the_real_client(provider: str, shared: Path, tmp_path: Path) -> None:
+    """Whole sessions are in tests/simulator/test_naive_oracle.py."""
+    path = tmp_path / "beginning.jsonl"
+    lines = (shared / "data" / "pi" / "before-compaction.jsonl").read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:FIRST]))
+    command = [*COMMAND, "replay", str(path), "--provider", provider, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        _, ledger = replayed(path, provider, MODELS[provider], "direct")  # meanwhile, without HTTP
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, b"")
+    figures = json.loads(out)
+    assert list(figures) == ["calls", "hit_rate", "cost_usd", "cost_usd_uncached", "misses", "per_call"]
+    assert figures["per_call"] == [{name: getattr(exchange.usage, name) for name in COUNTERS} for exchange in ledger]
+    check_the_totals(figures)
+
+
+def check_the_totals(figures: dict[str, Any]) -> None:
+    bills = figures["per_call"]
+    prompts = sum(bill[name] for bill in bills for name in COUNTERS[:-1])
+    assert figures["calls"] == len(bills) > 100
+    assert figures["hit_rate"] == pytest.approx(sum(bill["read"] for bill in bills) / prompts)
+    assert 0.9 < figures["hit_rate"] < 1
+    assert 0 < figures["cost_usd"] < figures["cost_usd_uncached"] / 3
+    assert {"index", "cause", "lost_tokens", "where"} <= figures["misses"][0].keys()
+
+
+@pytest.mark.parametrize("via", ["sdk", "direct"])
+@pytest.mark.parametrize("provider", MODELS)
+def test_a_small_session(provider: str, via: str, session: Path, run: Run) -> None:
+    ended = run("replay", session, "--provider", provider, "--via", via, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert json.loads(ended.out)["calls"] == 6
+
+
+def test_without_json_it_is_a_report(session: Path, run: Run) -> None:
+    ended = run("replay", session, "--via", "direct")
+    assert (ended.code, ended.err) == (0, "")  # progress is for terminals
+    assert "replayed on claude-opus-4-5 via direct" in ended.out
+    assert "of input read from cache" in ended.out
+
+
+def test_a_model_of_another_provider_is_refused(session: Path, run: Run) -> None:
+    ended = run("replay", session, "--provider", "openai-chat", "--model", "claude-opus-4-5")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        "contextkit: --provider openai-chat has no claude-opus-4-5: it is a model of anthropic; leave --model out for gpt-5.6-sol\n"
+    )
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-haiku-4-5", "claude-fable-5-1"])
+def test_other_models_of_the_provider_can_be_asked(model: str, session: Path, run: Run) -> None:
+    ended = run("replay", session, "--model", model, "--via", "direct", "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["cost_usd"] > 0

@@ -1,0 +1,251 @@
+"""The same loop from async code: sends, streams, cuts, and a task that is cancelled at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from tests.context.desk import CUT_BEFORE, Desk, asks, bill, goes_on, honest, refuses, says
+from tests.context.head import SYSTEM, add, shout
+
+from contextkit import Context, tool
+from contextkit.errors import LogLocked, UnreadableReply, UsageError
+
+LONG = "A sentence that takes several events to stream, so that there is a middle. " * 6
+REFUSED = (anthropic.APIStatusError, openai.APIStatusError)
+
+
+def run(desk: Desk, story: Callable[[Any], Awaitable[None]]) -> None:
+    """Tell `story` with an async client."""
+
+    async def told() -> None:
+        async with desk.async_client() as client:
+            await story(client)
+
+    asyncio.run(told())
+
+
+def test_the_loop_ends(desk: Desk) -> None:
+    context = desk.context("What is 1 + 2 + 3?")
+    desk.server.script([asks(("add", {"a": 1, "b": 2}), ("shout", {"text": "x"})), asks(("add", {"a": 3, "b": 3}), text="wait"), says("6")])
+
+    async def story(client: Any) -> None:
+        while not context.finished:
+            context.receive(await context.request().asend(client))
+            await context.run_calls()
+
+    run(desk, story)
+    assert [bill(exchange.usage) for exchange in context.ledger] == [bill(exchange.predicted) for exchange in context.ledger]
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_streams_are_passed_on_and_kept(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.server.script([asks(("add", {"b": 2, "a": 1}), text=LONG), says(LONG)])
+    counts: list[int] = []
+
+    async def story(client: Any) -> None:
+        while not context.finished:
+            events = [event async for event in context.stream(await context.request().stream(client))]
+            counts.append(len(events))
+            await context.run_calls()
+
+    run(desk, story)
+    assert len(counts) == 2 and min(counts) > 3
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+@pytest.mark.parametrize("script", [refuses(400), refuses(529), CUT_BEFORE], ids=["400", "529", "cut"])
+def test_an_error_is_raised_and_noted(desk: Desk, script: Any) -> None:
+    context = desk.context("one")
+    desk.server.script([script, script])
+
+    async def story(client: Any) -> None:
+        with pytest.raises((anthropic.APIError, openai.APIError)):
+            await context.request().asend(client)
+        with pytest.raises((anthropic.APIError, openai.APIError)):
+            await context.request().stream(client)
+
+    run(desk, story)
+    assert [(exchange.usage, exchange.first_byte_at, bool(exchange.error)) for exchange in context.ledger] == [(None, None, True)] * 2
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+@pytest.mark.parametrize("kind", ["cut", "error_event"])
+def test_a_cut_stream_is_in_the_ledger_and_not_in_the_log(desk: Desk, kind: str) -> None:
+    context = desk.context("one")
+    desk.server.script([asks(("add", {"a": 1, "b": 2}), text=LONG, fault={"kind": kind, "after_parts": 1})])
+
+    async def story(client: Any) -> None:
+        with pytest.raises(Exception) as caught:
+            async for _ in context.stream(await context.request().stream(client)):
+                pass
+        assert not isinstance(caught.value, KeyError | TypeError | AttributeError)
+
+    run(desk, story)
+    [failed] = context.ledger
+    assert failed.error and failed.first_byte_at is not None and (failed.usage is None or failed.usage.output is None)
+    assert len(context.log) == 2
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_the_reader_leaves_the_stream(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.server.script([says(LONG)])
+
+    async def story(client: Any) -> None:
+        async for _ in context.stream(await context.request().stream(client)):
+            break
+        gc.collect()
+        await asyncio.sleep(0.01)
+
+    run(desk, story)
+    assert [exchange.error for exchange in context.ledger] == ["aborted"] and len(context.log) == 2
+    goes_on(desk, context)
+
+
+def test_a_task_cancelled_while_it_waits_for_the_reply(desk: Desk) -> None:
+    context = desk.context("one")
+
+    async def story(client: Any) -> None:
+        waiting = asyncio.Event()
+
+        async def hang(*args: Any, **options: Any) -> Any:
+            waiting.set()
+            await asyncio.sleep(60)
+
+        client.post = hang
+        task = asyncio.create_task(context.request().asend(client))
+        await waiting.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(desk, story)
+    [failed] = context.ledger
+    assert (failed.error, failed.usage, failed.first_byte_at) == ("aborted", None, None)
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_a_task_cancelled_inside_a_stream(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.server.script([says(LONG)])
+
+    async def story(client: Any) -> None:
+        reading = asyncio.Event()
+
+        async def slow(events: Any) -> Any:
+            async for event in events:
+                yield event
+                reading.set()
+                await asyncio.sleep(60)
+
+        async def read() -> None:
+            async for _ in context.stream(slow(await context.request().stream(client))):
+                pass
+
+        task = asyncio.create_task(read())
+        await reading.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(desk, story)
+    assert [exchange.error for exchange in context.ledger] == ["aborted"] and len(context.log) == 2
+    goes_on(desk, context)
+
+
+def test_tools_cancelled_in_the_middle_leave_their_calls_open(desk: Desk) -> None:
+    started = asyncio.Event()
+
+    @tool
+    async def hang() -> str:
+        """Hang."""
+        started.set()
+        await asyncio.sleep(60)
+        return "never"
+
+    context = desk.context("one", tools=[hang, add])
+    desk.ask(context, asks(("hang", {}), ("add", {"a": 1, "b": 2})))
+
+    async def story(client: Any) -> None:
+        task = asyncio.create_task(context.run_calls())
+        await started.wait()
+        while len(context.calls) == 2:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(desk, story)
+    assert [call.name for call in context.calls] == ["hang"]
+    context.interrupt("took too long")
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_the_wrong_kind_of_client_is_refused_before_anything_is_sent(desk: Desk) -> None:
+    context = desk.context("one")
+
+    async def story(client: Any) -> None:
+        with desk.client() as sync:
+            for send, wrong in ((context.request().asend, sync), (context.request().asend, None)):
+                with pytest.raises(UsageError):
+                    await send(wrong)
+        with pytest.raises(UsageError, match="asend"):
+            context.request().send(client)
+        coroutine = context.request().stream(client)
+        with pytest.raises(UsageError, match="awaited"):
+            context.stream(coroutine)
+        coroutine.close()
+
+    run(desk, story)
+    assert len(context.ledger) == 0
+    goes_on(desk, context)
+
+
+def test_an_async_stream_of_nothing_is_a_cut_one(desk: Desk) -> None:
+    context = desk.context("one")
+
+    async def nothing() -> Any:
+        return
+        yield
+
+    async def story(client: Any) -> None:
+        with pytest.raises(UnreadableReply):
+            async for _ in context.stream(nothing()):
+                pass
+
+    run(desk, story)
+    assert [(exchange.error, exchange.usage) for exchange in context.ledger] == [("cut", None)]
+    goes_on(desk, context)
+
+
+def test_a_folder_is_opened_off_the_event_loop(desk: Desk, tmp_path: Path) -> None:
+    async def story(client: Any) -> None:
+        options: dict[str, Any] = {"system": SYSTEM, "tools": [add, shout], "clock": desk.server.clock.now}
+        context = await Context.aopen(tmp_path / "run", desk.wire.provider(), **options)
+        with pytest.raises(LogLocked):
+            await Context.aopen(tmp_path / "run", desk.wire.provider(), **options)
+        context.user("one")
+        desk.server.script([says("first")])
+        context.receive(await context.request().asend(client))
+        context.close()
+
+    run(desk, story)
+    again = desk.open(tmp_path / "run")
+    assert again.finished
+    goes_on(desk, again)
+    honest(desk, again)
+    again.close()

@@ -1,0 +1,252 @@
+"""The loop of the README, what is said while a reply is under way, how replies end, and a folder opened again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.context.desk import Desk, asks, bill, goes_on, honest, says
+
+from contextkit.canonical import parse
+from contextkit.errors import InvalidCall
+
+ROOT = Path(__file__).resolve().parents[2]
+AGAIN = """
+import hashlib, sys
+from tests.context.head import SYSTEM, add, shout
+from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
+providers = {
+    "anthropic_messages": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024),
+    "openai_chat": lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024),
+    "openai_responses": lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024),
+}
+context = Context.open(sys.argv[2], providers[sys.argv[1]](), system=SYSTEM, tools=[add, shout], clock=lambda: 1000.0)
+request = context.request()
+print(hashlib.sha256(request.body).hexdigest(), request.predicted.read, request.predicted.fresh, len(context.ledger))
+context.close()
+"""
+
+
+@pytest.mark.parametrize("is_typed", [True, False], ids=["create", "send"])
+def test_the_loop_ends_and_every_bill_is_as_predicted(desk: Desk, is_typed: bool) -> None:
+    desk.server.script([asks(("add", {"a": 1, "b": 2}), ("shout", {"text": "x"}), text="wait"), asks(("add", {"b": 3, "a": 3})), says("6")])
+    context, predictions = desk.context("What is 1 + 2 + 3?"), []
+    with desk.client() as client:
+        while not context.finished:
+            request = context.request()
+            predictions.append(bill(request.predicted))
+            context.receive(desk.wire.create(client)(**request) if is_typed else request.send(client))
+            for call in context.calls:
+                context.result(call, call.run())
+    assert predictions == [bill(exchange.usage) for exchange in desk.server.ledger]
+    assert [entry.kind for entry in context.log] == ["opened", "user", "assistant", "result", "result", "assistant", "result", "assistant"]
+    assert predictions[1][1] and predictions[2][1] and predictions[2][1] > predictions[1][1]  # type: ignore[index]
+    assert "of input read from cache" in str(context.summary()) and context.summary().calls == 3
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_both_roads_are_billed_the_same(desk: Desk) -> None:
+    bills = []
+    for is_typed in (True, False):
+        desk.server.reset()
+        context = desk.context("one")
+        for text in ("two", "three"):
+            desk.server.script([says("ok")])
+            request = context.request()
+            with desk.client() as client:
+                context.receive(desk.wire.create(client)(**request) if is_typed else request.send(client))
+            context.user(text)
+        bills.append([bill(exchange.usage) for exchange in desk.server.ledger])
+    assert bills[0] == bills[1]
+
+
+def test_a_folder_opened_again_sends_identical_bytes_and_predicts_the_same(desk: Desk, tmp_path: Path) -> None:
+    with_calls = asks(("add", {"b": 1, "a": 2}), text="Zwölf 🙂")
+    context = desk.open(tmp_path / "run")
+    context.user("hello")
+    desk.ask(context, with_calls)
+    context.result(context.calls[0], 3)
+    here = context.request()
+    context.close()
+    for seed in ("1", "2"):
+        out = subprocess.run(
+            [sys.executable, "-c", AGAIN, context.provider.wire, str(tmp_path / "run")], capture_output=True, text=True, check=True, timeout=60,
+            env={**os.environ, "PYTHONHASHSEED": seed}, cwd=ROOT,
+        )  # fmt: skip
+        assert out.stdout.split() == [hashlib.sha256(here.body).hexdigest(), str(here.predicted.read), str(here.predicted.fresh), "1"]
+    again = desk.open(tmp_path / "run")
+    assert again.request().body == here.body and bill(again.request().predicted) == bill(here.predicted)
+    goes_on(desk, again, says_something=False)
+    honest(desk, again)
+    again.close()
+
+
+def test_a_request_is_pure(desk: Desk) -> None:
+    context = desk.context("hello")
+    before = context.log.digest, len(context.ledger)
+    first = context.request()
+    body = first.body
+    assert context.request().body == body and dict(context.request()) == dict(first)
+    assert (context.log.digest, len(context.ledger)) == before
+    context.user("more")
+    assert first.body == body and context.request().body != body
+    goes_on(desk, context)
+
+
+def test_what_is_said_while_a_reply_is_under_way_lands_behind_it(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.server.script([says("first")])
+    with desk.client() as client:
+        request = context.request()
+        reply = request.send(client)
+        context.user("two")
+        context.receive(reply)
+    assert not context.finished
+    request = desk.ask(context, says("second"))
+    texts = str(parse(request.body))
+    assert texts.index("'one'") < texts.index("'first'") < texts.index("'two'")
+    assert bill(request.predicted) == bill(desk.server.ledger[1].usage)
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_of_two_requests_the_older_may_be_the_one_that_was_answered(desk: Desk) -> None:
+    context = desk.context("one")
+    older = context.request()
+    context.user("two")
+    newer = context.request()
+    desk.server.script([says("to the first"), says("to both")])
+    with desk.client() as client:
+        context.receive(older.send(client), older)
+        assert [entry.kind for entry in context.log] == ["opened", "user", "user", "assistant"]
+        late = newer.send(client)
+        with pytest.raises(InvalidCall, match="before entry 3"):
+            context.receive(late, newer)
+    assert len(context.log) == 4
+    assert [exchange.error for exchange in context.ledger] == [None, "not kept"]
+    assert bill(context.ledger[1].usage) == bill(desk.server.ledger[1].usage)
+    goes_on(desk, context)
+
+
+def test_a_reply_received_twice_is_kept_and_billed_once(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.server.script([says("first")])
+    with desk.client() as client:
+        reply = context.request().send(client)
+    context.receive(reply)
+    with pytest.raises(InvalidCall):
+        context.receive(reply)
+    assert len(context.ledger) == 1 and len(context.log) == 3
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_what_is_said_while_calls_are_open_waits_behind_their_results(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.ask(context, asks(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2})))
+    context.user("hurry up")
+    context.notice("it rains")
+    with pytest.raises(InvalidCall, match="2 calls are unanswered"):
+        context.request()
+    for call in reversed(context.calls):
+        context.result(call, call.run())
+    request = context.request()
+    texts = str(parse(request.body))
+    assert texts.index("'2'") < texts.index("'4'") < texts.index("hurry up") < texts.index("it rains")
+    goes_on(desk, context, says_something=False)
+    honest(desk, context)
+
+
+ENDINGS: list[tuple[str, Any]] = [("done", says("x")), ("truncated", says("x", stop="truncated")), ("refused", says("x", stop="refused"))]
+
+
+@pytest.mark.parametrize(("stop", "script"), ENDINGS, ids=[stop for stop, _ in ENDINGS])
+def test_each_ending_has_a_next_move(desk: Desk, stop: str, script: Any) -> None:
+    context = desk.context("one")
+    assert context.stop is None and not context.finished
+    desk.ask(context, script)
+    assert context.stop == stop and context.finished
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_a_reply_that_says_nothing_does_not_stand_in_the_way(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.ask(context, {"parts": [], "stop": "refused"})
+    assert context.stop == "refused"
+    goes_on(desk, context)
+    honest(desk, context)
+
+
+def test_calls_end_a_reply_and_are_not_the_last_word(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.ask(context, asks(("add", {"a": 1, "b": 1})))
+    assert context.stop == "calls" and not context.finished
+    context.result(context.calls[0], 2)
+    assert not context.finished
+    goes_on(desk, context, says_something=False)
+
+
+def test_a_paused_turn_is_continued_by_the_next_request(claude: Desk) -> None:
+    context = claude.context("one")
+    claude.ask(context, says("thinking about it", stop="paused"))
+    assert context.stop == "paused" and not context.finished
+    goes_on(claude, context, says_something=False)
+    honest(claude, context)
+
+
+def test_a_reply_that_fills_the_window_is_overflow(claude: Desk) -> None:
+    context = claude.context("one")
+    claude.ask(context, says("long", stop="overflow"))
+    assert context.stop == "overflow" and context.finished
+    context.compact("We said one.")
+    goes_on(claude, context)
+    honest(claude, context)
+
+
+def test_a_call_that_the_token_limit_cut_off_is_not_run(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.ask(context, asks(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}), stop="truncated"))
+    assert context.stop == "truncated" and not context.finished
+    whole, cut = context.calls
+    assert (whole.run(), whole.is_cut, cut.is_cut) == (2, False, True)
+    assert "token limit" in str(cut.run())
+    for call in context.calls:
+        context.result(call, call.run())
+    assert parse(context.log[-1].body)["is_error"]
+    goes_on(desk, context, says_something=False)
+    honest(desk, context)
+
+
+def test_an_incomplete_call_of_a_stream_is_kept_so_that_it_can_be_sent_again(claude: Desk) -> None:
+    context = claude.context("one")
+    events: list[Any] = [
+        {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "x", "content": [], "usage": {}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "add", "input": {}}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"a": 1, "b'}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}},
+    ]
+    request = context.request()
+    assert len(list(context.stream(events, request))) == 5
+    [call] = context.calls
+    context.result(call, call.run())
+    claude.ask(context, says("That is all."))
+    assert context.finished
+
+
+def test_thinking_is_sent_back_as_it_came(desk: Desk) -> None:
+    context = desk.context("one")
+    thought = {"type": "thinking", "thinking": "Let me see. " * 5}
+    desk.ask(context, {"parts": [thought, {"type": "call", "name": "add", "arguments": {"a": 1, "b": 1}}]})
+    context.result(context.calls[0], 2)
+    desk.ask(context, {"parts": [thought, {"type": "text", "text": "2"}]})
+    goes_on(desk, context)
+    honest(desk, context)
+

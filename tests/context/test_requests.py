@@ -1,0 +1,155 @@
+"""What a request is: a mapping for the typed method and bytes for the fast road, with overrides, extra fields and a prediction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.context.desk import Desk, asks, bill, goes_on, honest, says
+
+from contextkit import AnthropicMessages, Context, OpenAIChat
+from contextkit.canonical import parse
+from contextkit.errors import NotSerialisable, UsageError
+
+
+def test_overrides_are_for_one_request_and_none_leaves_a_field_out(desk: Desk) -> None:
+    context = desk.context("one")
+    limited = context.request(**{desk.wire.output: 77})
+    assert parse(limited.body)[desk.wire.output] == 77 and limited[desk.wire.output] == 77
+    assert parse(context.request().body)[desk.wire.output] == 1024
+    assert "store" not in context.request(store=None) and "temperature" not in parse(context.request(temperature=None).body)
+    goes_on(desk, context)
+
+
+@pytest.mark.parametrize("is_typed", [True, False], ids=["create", "send"])
+def test_fields_the_typed_method_lacks_and_headers_reach_the_provider(desk: Desk, is_typed: bool) -> None:
+    seen: list[Any] = []
+    context = desk.context("one")
+    request = context.request(extra_headers={"x-trace": 7}, extra_body={"service_tier": "auto"}, metadata={"user_id": "u"}, no_such_field=[1])
+    assert request["extra_body"]["no_such_field"] == [1] and request["extra_headers"] == {"x-trace": "7"} == dict(request.headers)
+    assert parse(request.body)["service_tier"] == "auto" and "extra_body" not in parse(request.body)
+    with desk.client() as client:
+        client._client.event_hooks["request"] = [seen.append]
+        # The provider refuses the field it does not know: both roads sent it.
+        with pytest.raises(Exception, match="no_such_field"):
+            desk.wire.create(client)(**request) if is_typed else request.send(client)
+    [leaving] = seen
+    assert leaving.headers["x-trace"] == "7" and b"no_such_field" in leaving.content
+    goes_on(desk, context)
+
+
+def test_both_roads_send_the_same_body(desk: Desk) -> None:
+    bodies: list[Any] = []
+    context = desk.context("one")
+    desk.ask(context, asks(("add", {"b": 1, "a": 2}), text="Zwölf"))
+    context.result(context.calls[0], 3)
+    request = context.request()
+    with desk.client() as client:
+        client._client.event_hooks["request"] = [lambda leaving: bodies.append(leaving.content)]
+        request.send(client)
+        desk.wire.create(client)(**request)
+    assert bodies[0] == request.body and parse(bodies[1]) == parse(bodies[0])
+    assert parse(bodies[0]).keys() == dict(request).keys() - {"extra_body", "extra_headers"} | request.get("extra_body", {}).keys()
+
+
+@pytest.mark.parametrize("wrong", [{"messages": []}, {"input": []}, {"tools": []}, {"model": "gpt-5"}, {"timeout": 5}, {"extra_query": {}}])
+def test_what_is_no_parameter_is_refused(desk: Desk, wrong: dict[str, Any]) -> None:
+    context = desk.context("one")
+    known = {**context.request()}
+    if next(iter(wrong)) not in {*known, "tools", "timeout", "extra_query"}:
+        pytest.skip("no field of this endpoint")
+    with pytest.raises(UsageError):
+        context.request(**wrong)
+    goes_on(desk, context)
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes", "\ud800", object(), {1: 2}])
+def test_a_value_json_cannot_carry_is_refused_before_anything_is_sent(desk: Desk, value: object) -> None:
+    context = desk.context("one")
+    with pytest.raises(NotSerialisable):
+        context.request(metadata=value)
+    with pytest.raises(UsageError):
+        context.request(**{desk.wire.output: value})
+    for name in ("extra_headers", "extra_body"):
+        with pytest.raises(UsageError):
+            context.request(**{name: 5})
+    assert len(context.ledger) == 0
+    goes_on(desk, context)
+
+
+def test_a_request_that_does_not_fit_says_so(desk: Desk) -> None:
+    context = desk.context("one")
+    assert context.request().overflow is None
+    over = context.request(**{desk.wire.output: 2_000_000}).overflow
+    assert over is not None and over.n_tokens == context.request().predicted.prompt and "context.compact(summary)" in str(over)
+    goes_on(desk, context)
+
+
+def test_predictions_hold_turn_by_turn_as_time_passes(desk: Desk) -> None:
+    context = desk.context("one")
+    lifetime = max(context.provider.model.ttls_seconds)
+    for wait in (0, 200, 299, 301, 1799, 1801, lifetime + 1, 10):
+        desk.server.clock.advance(wait)
+        request = desk.ask(context, asks(("add", {"a": 1, "b": 2}), text="wait", seconds=2))
+        assert bill(request.predicted) == bill(desk.server.ledger[len(desk.server.ledger) - 1].usage)
+        context.result(context.calls[0], "a longer result, so that something grows " * 30)
+    goes_on(desk, context, says_something=False)
+    honest(desk, context)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"tool_choice": {"type": "none"}}, {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 4096}, {"temperature": None}, {"metadata": {}}],
+)
+def test_what_an_override_breaks_is_predicted(claude: Desk, more: dict[str, Any]) -> None:
+    context = claude.context("one")
+    claude.ask(context, says("first"))
+    context.user("two")
+    claude.server.script([says("second")])
+    request = context.request(**more)
+    with claude.client() as client:
+        context.receive(request.send(client))
+    assert bill(request.predicted) == bill(claude.server.ledger[1].usage)
+    goes_on(claude, context)
+    honest(claude, context)
+
+
+def test_an_implicit_cache_is_predicted_too(desk: Desk) -> None:
+    if desk.wire.output != "max_completion_tokens":
+        pytest.skip("models before gpt-5.6, on one endpoint")
+    context = Context(OpenAIChat("gpt-5.4-mini"), system="Careful. " * 2000, clock=desk.server.clock.now)
+    context.user("one")
+    for n in range(4):
+        request = desk.ask(context, says("ok " * 200))
+        usage = desk.server.ledger[n].usage
+        assert usage is not None and (request.predicted.fresh, request.predicted.read) == (usage.fresh, usage.read)
+        context.user("more")
+    assert request.predicted.read
+
+
+def test_many_results_at_once_stay_within_reach(claude: Desk) -> None:
+    """More blocks in one turn than a lookup visits."""
+    context = claude.context("one")
+    for _ in range(3):
+        for n in range(30):
+            context.user(f"remark {n}")
+        request = claude.ask(context, asks(*(("add", {"a": n, "b": n}) for n in range(25)), text="wait"))
+        assert bill(request.predicted) == bill(claude.server.ledger[len(claude.server.ledger) - 1].usage)
+        for call in context.calls:
+            context.result(call, call.run())
+    assert request.predicted.read and request.predicted.read > 1000
+    goes_on(claude, context, says_something=False)
+
+
+@pytest.mark.parametrize("ttl", [("5m", None), ("1h", None), ("5m", "1h")])
+def test_lifetimes_are_predicted(claude: Desk, ttl: tuple[str, str | None]) -> None:
+    provider = AnthropicMessages("claude-opus-4-8", max_tokens=99, ttl=ttl[0], head_ttl=ttl[1])
+    context = Context(provider, system="Careful. " * 2000, clock=claude.server.clock.now)
+    context.user("one")
+    for wait in (0, 299, 400, 3500, 3700):
+        claude.server.clock.advance(wait)
+        request = claude.ask(context, says("ok " * 400))
+        assert bill(request.predicted) == bill(claude.server.ledger[len(claude.server.ledger) - 1].usage)
+        context.user("more " * 400)
+    goes_on(claude, context)
+    honest(claude, context)

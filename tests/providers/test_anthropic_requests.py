@@ -1,0 +1,293 @@
+"""What leaves for Anthropic: bodies its SDK's types take, and the real client on both roads, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import httpx2
+import pytest
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contextkit import AnthropicMessages, Context, Request
+from contextkit.canonical import parse
+from contextkit.errors import UsageError
+from tests.laws.conversations import BREAKING, SAYING, SYSTEM, TOOLS, Conversation, operations
+from tests.laws.wires import PROVIDERS
+from tests.providers.strict import faults
+from tests.providers.test_anthropic_replies import message, streamed
+
+Json = Any
+laws = settings.get_profile("laws")
+
+
+@pytest.mark.parametrize("name", [name for name in PROVIDERS if name.startswith("anthropic")])
+@given(st.data())
+@laws
+def test_every_body_is_one_the_sdk_would_take(name: str, data: st.DataObject) -> None:
+    for sent in Conversation(PROVIDERS[name]()).run(data.draw(operations(*SAYING, *BREAKING))).sent:
+        assert faults(MessageCreateParamsNonStreaming, parse(sent.body)) == []
+
+
+def rich() -> Context:
+    """A context that has said a little of everything."""
+    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=64, thinking={"type": "adaptive"}), system=SYSTEM, tools=TOOLS)
+    context.user(
+        [
+            "hi 👩‍👩‍👧",
+            {"type": "image", "url": "https://example.com/cat.png"},
+            {"type": "document", "media_type": "text/plain", "data": "words"},
+        ]
+    )
+    context.receive(message(), context.request())
+    for call in context.calls:
+        context.result(call, ValueError("no") if call.name == "now" else {"found": 10**20})
+    context.notice("The budget is half spent.")
+    return context
+
+
+def corruptions(value: Json, path: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...], Json]]:
+    """Ways to break each place of a body: a key too many, a key gone, a value of another type."""
+    if isinstance(value, dict):
+        if path and path[-1] not in ("input", "properties", "input_schema", "query") and "properties" not in path:
+            yield "a key too many", path, {**value, "zzz": 1}
+        for key, item in value.items():
+            yield from corruptions(item, (*path, key))
+    elif isinstance(value, list):
+        yield "no list", path, {"0": value}
+        for index, item in enumerate(value):
+            yield from corruptions(item, (*path, index))
+    elif isinstance(value, str):
+        yield "no string", path, [value]
+
+
+def broken(body: Json, path: tuple[Any, ...], value: Json) -> Json:
+    body = copy.deepcopy(body)
+    place = body
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return body
+
+
+def test_the_oracle_refuses_what_is_broken() -> None:
+    body = parse(rich().request().body)
+    assert faults(MessageCreateParamsNonStreaming, body) == []
+    free = ("input", "input_schema", "properties")  # what an author or a model wrote is of any form
+    cases = [
+        (what, path, broken(body, path, value)) for what, path, value in corruptions(body) if not any(key in path[:-1] for key in free)
+    ]
+    cases += [("gone", (key,), {name: value for name, value in body.items() if name != key}) for key in ("model", "max_tokens", "messages")]
+    # An image, a document and a text block share no type: each missing field is a fault of its own.
+    cases += [
+        ("a field gone", (index,), broken(body, ("messages", 0, "content", index), {"type": block["type"]}))
+        for index, block in enumerate(body["messages"][0]["content"])
+    ]
+    assert len(cases) >= 50
+    accepted = [(what, path) for what, path, case in cases if not faults(MessageCreateParamsNonStreaming, case)]
+    assert accepted == []
+
+
+# ---- the real client
+
+
+class Wire:
+    """A transport that remembers what it was given, and answers from a list."""
+
+    def __init__(self, *answers: httpx2.Response) -> None:
+        self.seen: list[httpx2.Request] = []
+        self.answers = list(answers)
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        request.read()
+        self.seen.append(request)
+        return self.answers.pop(0)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [request.content for request in self.seen]
+
+
+def ok() -> httpx2.Response:
+    return httpx2.Response(200, json=message(), headers={"request-id": "req_1"})
+
+
+def events() -> httpx2.Response:
+    lines = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in streamed(message()))
+    return httpx2.Response(200, text=lines, headers={"content-type": "text/event-stream"})
+
+
+def client_of(wire: Wire, **options: Any) -> anthropic.Anthropic:
+    return anthropic.Anthropic(api_key="sk-test", http_client=httpx2.Client(transport=httpx2.MockTransport(wire)), **options)
+
+
+def async_client_of(wire: Wire) -> anthropic.AsyncAnthropic:
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        await request.aread()
+        return wire(request)
+
+    return anthropic.AsyncAnthropic(api_key="sk-test", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer)))
+
+
+def nested(body: bytes) -> list[bytes]:
+    """The bytes of each tool, system block and message of a body, in its own spelling."""
+    fields = json.loads(body)
+    items = [item for name in ("tools", "system", "messages") for item in fields[name]]
+    return [json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode() for item in items]
+
+
+def test_the_stock_method_sends_the_same_segments() -> None:
+    context, wire = rich(), Wire(ok())
+    request = context.request()
+    answer = client_of(wire).messages.create(**request)
+    assert isinstance(answer, anthropic.types.Message)
+    stock = wire.bodies[0].replace(b"1e-07", b"1e-7")  # Python's JSON adds a zero; it reads as the same number
+    assert nested(stock) == nested(request.body)
+    assert all(segment.body[:-1] in stock for segment in request.layout.segments)
+    assert {key: value for key, value in json.loads(stock).items() if key not in ("tools", "system", "messages")} == dict(request.params)
+    context.receive(answer)
+
+
+def test_the_fast_road_sends_the_body_and_gives_the_typed_message() -> None:
+    context, wire = rich(), Wire(ok())
+    request = context.request()
+    answer = request.send(client_of(wire))
+    assert isinstance(answer, anthropic.types.Message) and answer._request_id == "req_1"
+    (sent,) = wire.seen
+    assert sent.content == request.body
+    assert (sent.method, sent.url.path) == ("POST", "/v1/messages")
+    assert sent.headers["authorization"] == "Bearer sk-test" and sent.headers["content-type"] == "application/json"
+    assert sent.headers["anthropic-version"] and int(sent.headers["content-length"]) == len(request.body)
+    context.receive(answer)
+    assert len(context.calls) == 2
+
+
+def test_a_retry_is_byte_identical(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    context = rich()
+    wire = Wire(httpx2.Response(529, json={"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), ok())
+    request = context.request()
+    request.send(client_of(wire))
+    assert wire.bodies == [request.body, request.body] and len(context.ledger) == 1
+
+
+def test_a_refusal_is_in_the_ledger_without_its_text() -> None:
+    context = rich()
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "messages.0: SECRET"}}
+    with pytest.raises(anthropic.BadRequestError):
+        context.request().send(client_of(Wire(httpx2.Response(400, json=error))))
+    exchange = context.ledger[-1]
+    assert exchange.error == "400 invalid_request_error" and exchange.usage is None
+    assert len(context.log) == len(rich().log)
+
+
+def test_async_send() -> None:
+    context, wire = rich(), Wire(ok())
+    request = context.request()
+
+    async def run() -> Any:
+        async with async_client_of(wire) as client:
+            return await request.asend(client)
+
+    context.receive(asyncio.run(run()), request)
+    assert wire.bodies == [request.body] and len(context.calls) == 2
+
+
+def test_streams_on_both_roads() -> None:
+    context, wire = rich(), Wire(events())
+    request = context.request()
+    with request.stream(client_of(wire)) as stream:
+        kinds = {event.type for event in context.stream(stream, request)}
+    assert "message_start" in kinds and "message_stop" in kinds and len(context.calls) == 2
+    (body,) = wire.bodies
+    assert json.loads(body) == {**json.loads(request.body), "stream": True} and body.endswith(
+        request.body[request.body.index(b',"tools":') :]
+    )
+
+    other, stock = rich(), Wire(events())
+    request = other.request()
+    with client_of(stock).messages.create(**request, stream=True) as stream:
+        list(other.stream(stream, request))
+    assert other.log[-1].body == context.log[-1].body
+
+
+def test_the_sdks_stream_helper_works_too() -> None:
+    context, wire = rich(), Wire(events())
+    request = context.request()
+    with client_of(wire).messages.stream(**request) as stream:
+        list(context.stream(stream, request))
+    plain = rich()
+    plain.receive(message(), plain.request())
+    assert context.log[-1].body == plain.log[-1].body
+
+
+def test_async_streams() -> None:
+    context, wire = rich(), Wire(events())
+    request = context.request()
+
+    async def run() -> None:
+        async with async_client_of(wire) as client:
+            async for _ in context.stream(await request.stream(client), request):
+                pass
+
+    asyncio.run(run())
+    assert len(context.calls) == 2 and json.loads(wire.bodies[0])["stream"] is True
+
+
+def test_what_the_typed_method_does_not_know_goes_under_extra_body() -> None:
+    context, wire = rich(), Wire(ok(), ok())
+    request = context.request(brand_new={"a": 1}, extra_headers={"anthropic-beta": "x-2026", "x-trace": "7"})
+    assert request["extra_body"] == {"brand_new": {"a": 1}} and "brand_new" not in request
+    client_of(wire).messages.create(**request)
+    request.send(client_of(wire))
+    stock, fast = wire.seen
+    assert json.loads(stock.content)["brand_new"] == {"a": 1} and fast.content == request.body
+    assert json.loads(stock.content) == json.loads(fast.content)
+    assert all(sent.headers["anthropic-beta"] == "x-2026" and sent.headers["x-trace"] == "7" for sent in wire.seen)
+
+
+def test_a_mapping_of_the_body() -> None:
+    request = rich().request(temperature=None)
+    assert isinstance(request, Request) and len(request) == len(dict(request)) and bool(request)
+    assert {**request} == json.loads(request.body) and "temperature" not in request
+
+
+def test_a_long_answer_wants_a_stream_or_a_timeout() -> None:
+    request = rich().request(max_tokens=60_000)
+    with pytest.raises(UsageError, match="stream"):
+        request.send(client_of(Wire()))
+    request.send(client_of(Wire(ok()), timeout=3600.0))
+    with pytest.raises(ValueError, match=r"[Ss]tream"):
+        client_of(Wire()).messages.create(**request)  # the SDK says the same
+
+
+@pytest.mark.parametrize("options", [{"ttl": "2h"}, {"ttl": "1h", "head_ttl": "5m"}])
+def test_lifetimes_that_cannot_be(options: Any) -> None:
+    with pytest.raises(UsageError):
+        AnthropicMessages("claude-sonnet-5-5", max_tokens=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "levels"),
+    [
+        ({"max_tokens": 1, "stop_sequences": ["x"], "metadata": {"user_id": "u"}, "service_tier": "auto"}, (True, True, True)),
+        ({"tool_choice": {"type": "auto"}, "speed": "standard"}, (True, True, True)),
+        ({"tool_choice": {"type": "none"}}, (True, True, False)),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, (True, True, False)),
+        ({"output_config": {"effort": "low"}}, (True, True, False)),
+        ({"speed": "fast"}, (True, False, False)),
+        ({"not_known_yet": 1}, (True, True, False)),
+        ({"inference_geo": "us"}, (False, False, False)),
+    ],
+)
+def test_which_levels_a_parameter_invalidates(change: Json, levels: tuple[bool, bool, bool]) -> None:
+    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=64), system="x", tools=TOOLS)
+    context.user("hi")
+    before, after = context.request().prompt.namespaces, context.request(**change).prompt.namespaces
+    assert tuple(one == other for one, other in zip(before, after, strict=True)) == levels

@@ -1,0 +1,357 @@
+"""Values nobody should pass: each is refused with one of our errors, and what was there before goes on working."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import contextkit
+from contextkit import (
+    AnthropicMessages,
+    Context,
+    ContextKitError,
+    Ledger,
+    Log,
+    OpenAIChat,
+    OpenAIResponses,
+    Tool,
+    Toolbox,
+    simulate,
+    tool,
+)
+from contextkit.errors import LogCorrupt, LogLocked, StorageError, UnknownModel, UsageError
+
+
+def nested(depth: int) -> Any:
+    value: Any = {"type": "x"}
+    for _ in range(depth):
+        value = {"type": "x", "a": [value]}
+    return value
+
+
+def circle() -> Any:
+    value: dict[str, Any] = {"type": "x"}
+    value["a"] = value
+    return value
+
+
+class Odd:
+    """Something nobody expects."""
+
+
+NO_TEXT: list[Any] = [None, 5, 1.5, float("nan"), True, b"bytes", {1, 2}, Odd(), Odd, lambda: 1, [], {}, (), "", " \n", "\ud800"]
+"""What is not text with a visible character."""
+NO_PART: list[Any] = [
+    [None], [5], [b"x"], [[]], [["x"]], [{}], [{"type": "text"}], [{"type": "text", "text": None}], [{"type": "text", "text": ""}],
+    [{"type": "text", "text": {"type": "text", "text": "x"}}], {"type": ["text"], "text": "x"}, {"type": "text", "text": "x", 5: 6},
+    [{"type": "text", "text": "\ud800"}], {"type": "image", "url": None}, {"type": "image", "media_type": "image/png", "data": b"png"},
+    {"type": "image", "media_type": 5, "data": "x"}, {"type": "document", "url": ""}, {"type": "native", "wire": 5, "block": {"type": "x"}},
+    {"type": "native", "wire": "anthropic_messages", "block": {}}, {"type": "native", "wire": "anthropic_messages", "block": "x"},
+    {"type": "native", "wire": "anthropic_messages", "block": {"type": "x", "n": float("nan")}},
+    {"type": "native", "wire": "openai_chat", "block": nested(600)}, {"type": "native", "wire": "openai_responses", "block": nested(3000)},
+    {"type": "native", "wire": "anthropic_messages", "block": nested(600)}, {"type": "native", "wire": "openai_chat", "block": circle()},
+    (character for character in "abc"), {"a", "b"}, "ab\udfff",
+]  # fmt: skip
+"""What is no content."""
+NO_TOOLS: list[Any] = [
+    5, "search", [None], [5], [{}], [{"name": ""}], [{"name": "a b"}], [{"name": 5}], [{"name": "a", "parameters": 5}], {"name": "a"},
+    [{"name": "a", "description": 5}], [{"name": "a"}, {"name": "a"}], [Odd()], [{"name": "a", "parameters": {"type": "object", "x": {1}}}],
+    [{"type": "function", "function": 5}], [{"native": 5}], [{"native": {"wire": 5, "block": {}}}], [float("nan")], b"x",
+]  # fmt: skip
+PROVIDERS: dict[str, Callable[[], Any]] = {
+    "anthropic": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=9),
+    "chat": lambda: OpenAIChat("gpt-6.1-sol"),
+    "responses": lambda: OpenAIResponses("gpt-6.1-sol"),
+}
+
+
+@pytest.fixture(params=PROVIDERS)
+def context(request: pytest.FixtureRequest) -> Iterator[Context]:
+    """A conversation in which something was said; afterwards it still makes the same request."""
+    made = Context(PROVIDERS[request.param](), system="Be careful.")
+    made.user("hello")
+    body, n = made.request().body, len(made.log)
+    yield made
+    assert made.request().body == body and len(made.log) == n and len(made.ledger) == 0
+
+
+def refused(act: Callable[..., Any], *values: Any, **named: Any) -> None:
+    with pytest.raises(ContextKitError) as caught:
+        act(*values, **named)
+    assert str(caught.value)
+
+
+# What is said -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [*NO_TEXT, *NO_PART], ids=range(len(NO_TEXT) + len(NO_PART)))
+def test_nothing_a_provider_would_not_take_is_kept(context: Context, value: Any) -> None:
+    refused(context.user, value)
+    refused(context.resystem, value)
+    refused(context.compact, value)
+    if value is not None:
+        refused(Context, context.provider, system=value)
+
+
+@pytest.mark.parametrize("value", NO_TEXT, ids=range(len(NO_TEXT)))
+def test_a_notice_is_text(context: Context, value: Any) -> None:
+    refused(context.notice, value)
+
+
+@pytest.mark.parametrize("value", NO_TOOLS, ids=range(len(NO_TOOLS)))
+def test_tools_are_tools(context: Context, value: Any) -> None:
+    refused(context.retool, value)
+    refused(Toolbox, value)
+    refused(Toolbox.sorted, value)
+    refused(Context, context.provider, tools=value)
+    refused(Context.from_messages, context.provider, {"messages": [], "input": []}, tools=value)
+    if isinstance(value, list):
+        refused(tool, value[0]) if value[0] is not None else None
+        refused(Tool.raw, value[-1]) if len(value) == 1 else None
+
+
+def test_what_no_tool_is_made_of() -> None:
+    for listing in (None, 5, "x", [5], [{}], {"tools": 5}, {"tools": [{"name": 5}]}, [{"name": "a", "inputSchema": 5}]):
+        refused(Tool.from_mcp, listing, call=print)
+    refused(Tool.from_mcp, [{"name": "a", "inputSchema": {"type": "object"}}], call=None)
+    for name in (5, "", "a b", "x" * 99):
+        refused(tool(name=name), print)  # type: ignore[arg-type,call-overload]
+    refused(Tool.raw, {"name": "a", "parameters": {"type": "object"}}, run=5)
+    refused(Tool.raw({"name": "a"}).run, {})
+    refused(Tool.raw({"name": "a"}, run=print).run, None)
+
+
+@pytest.mark.parametrize("value", [None, 5, "x", [], object()], ids=range(5))
+def test_a_provider_is_a_provider(value: Any, tmp_path: Path) -> None:
+    refused(Context, value)
+    refused(Context.open, tmp_path / "run", value)
+    refused(Context.from_messages, value, {"messages": []})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("value", [None, 5, "", "gpt-unknown", [], {}, b"x", {1}, float("nan")], ids=range(9))
+def test_a_model_has_a_row(value: Any) -> None:
+    for make in (AnthropicMessages, OpenAIChat, OpenAIResponses):
+        with pytest.raises(UnknownModel):
+            make(value, **({"max_tokens": 9} if make is AnthropicMessages else {}))
+
+
+@pytest.mark.parametrize("value", [5, "", "2h", [], {}, b"5m", {"5m"}, float("nan")], ids=range(8))
+def test_a_lifetime_is_one_of_those_there_are(value: Any) -> None:
+    refused(AnthropicMessages, "claude-sonnet-5-5", max_tokens=9, ttl=value)
+    refused(OpenAIChat, "gpt-6.1-sol", ttl=value)
+    refused(OpenAIResponses, "gpt-6.1-sol", ttl=value)
+    refused(OpenAIChat, "gpt-6.1-sol", system_role=value)
+    if value:
+        refused(AnthropicMessages, "claude-sonnet-5-5", max_tokens=9, head_ttl=value)
+
+
+def test_lifetimes_that_do_not_go_together() -> None:
+    refused(AnthropicMessages, "claude-sonnet-5-5", max_tokens=9, ttl="1h", head_ttl="5m")
+    refused(OpenAIResponses, "gpt-5.4", ttl="12h")
+
+
+@pytest.mark.parametrize("value", [5, "x", [], {"mode": "x"}, {"mode": []}, {"ttl": []}], ids=range(6))
+def test_cache_options_are_what_they_are(value: Any) -> None:
+    def asked(make: Any) -> None:
+        made = Context(make("gpt-6.1-sol", prompt_cache_options=value))
+        made.user("hello")
+        made.request()
+
+    for make in (OpenAIChat, OpenAIResponses):
+        if value != []:
+            refused(asked, make)
+
+
+# What is asked ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1}, b"x", "\ud800", Odd(), {1: 2}, nested(3000), circle()], ids=range(8))
+def test_a_parameter_has_a_json_form(context: Context, value: Any) -> None:
+    refused(context.request, metadata=value)
+    refused(context.request, extra_body={"x": value})
+
+
+def test_fields_that_are_no_parameters(context: Context) -> None:
+    for named in ({"tools": []}, {"model": "gpt-5"}, {"extra_headers": []}, {"extra_headers": 5}, {"extra_body": "x"}, {"timeout": 5}):
+        refused(context.request, **named) if named != {"extra_headers": []} else None
+    for limit in ("many", 1.5, float("nan"), [], True):
+        refused(context.request, max_tokens=limit)
+
+
+@pytest.mark.parametrize("value", [None, 5, "x", object(), [], {}, Odd], ids=range(7))
+def test_what_is_no_reply_no_stream_no_client(context: Context, value: Any) -> None:
+    refused(context.receive, value)
+    refused(context.request().send, value)
+    refused(context.request().stream, value)
+    if value not in ("x", [], {}):
+        refused(context.stream, value)
+    refused(context.result, value, "x")
+
+
+@pytest.mark.parametrize("value", ["x", 1.5, object(), [], {}, 99, -99, b"x"], ids=range(8))
+def test_what_is_no_entry(context: Context, value: Any) -> None:
+    refused(context.fork, value)
+    refused(context.compact, "a summary", value)
+    refused(context.log.fork, value)
+
+
+# What is stored ---------------------------------------------------------------------------------------------------------
+
+
+def opened(folder: Any) -> Context:
+    return Context.open(folder, PROVIDERS["anthropic"](), system="Be careful.")
+
+
+@pytest.mark.parametrize("value", [None, 5, "", b"x", [], {}, 1.5, "a\0b", Odd()], ids=range(9))
+def test_a_folder_is_a_path(value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(opened, value)
+    refused(Log.open, value)
+    refused(Ledger.open, value)
+    refused(Ledger.read, value)
+    if value is not None:
+        refused(Context(PROVIDERS["anthropic"]()).fork, folder=value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    place.write_text("mine")
+    for act in (opened, lambda folder: opened(folder / "deeper"), Context(PROVIDERS["anthropic"]()).fork):
+        with pytest.raises(StorageError):
+            act(place) if act is opened else act(folder=place)  # type: ignore[call-arg]
+    assert place.read_text() == "mine"
+
+
+def test_folders_where_the_files_should_be(tmp_path: Path) -> None:
+    for name in ("log.jsonl", "ledger.jsonl"):
+        (tmp_path / name[:3] / name).mkdir(parents=True)
+        with pytest.raises(StorageError):
+            opened(tmp_path / name[:3])
+        with pytest.raises(StorageError):
+            (Log.open if name == "log.jsonl" else Ledger.open)(tmp_path / name[:3] / name)
+        (tmp_path / name[:3] / name).rmdir()
+        opened(tmp_path / name[:3]).close()
+    with pytest.raises(StorageError):
+        Ledger.read(tmp_path / "nowhere.jsonl")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or getattr(os, "geteuid", lambda: 0)() == 0, reason="everybody may write everywhere here")
+def test_a_folder_nobody_may_write_to(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o500)
+    with pytest.raises(StorageError):
+        opened(folder)
+    folder.chmod(0o700)
+    opened(folder).close()
+
+
+def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
+    made = opened(tmp_path / "a" / "b" / "c")
+    made.user("hello")
+    made.close()
+    with pytest.raises(StorageError):
+        made.user("too late")
+    again = opened(tmp_path / "a" / "b" / "c")
+    assert len(again.log) == 2
+    again.close()
+
+
+def test_a_locked_log(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    with pytest.raises(LogLocked):
+        opened(tmp_path)
+    first.close()
+    opened(tmp_path).close()
+
+
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "a changed letter": lambda data: data.replace(b"hello", b"hallo"),
+    "no JSON": lambda data: data.replace(b'{"sequence":1', b'"sequence":1', 1),
+    "a line twice": lambda data: data + data.splitlines(keepends=True)[1],
+    "a line missing": lambda data: b"".join(data.splitlines(keepends=True)[1:]),
+    "another file": lambda data: b'{"role":"user"}\n' * 3,
+    "not even text": lambda data: b"\xff\xfe\n" * 3,
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_corrupt_log_is_named_and_left_alone(name: str, tmp_path: Path) -> None:
+    made = opened(tmp_path)
+    for text in ("hello", "again"):
+        made.user(text)
+    made.close()
+    path = tmp_path / "log.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(BROKEN[name](whole))
+    broken = path.read_bytes()
+    with pytest.raises(LogCorrupt, match="line"):
+        opened(tmp_path)
+    assert path.read_bytes() == broken
+    path.write_bytes(whole)
+    opened(tmp_path).close()
+
+
+@pytest.mark.parametrize("text", ["{}\n", "[]\n", "x\n", '{"contextkit_ledger":99}\n', '{"contextkit_ledger":1}\n{}\n', '{"contextkit_ledger":1}\n5\n', "\udcff\n"])
+def test_a_corrupt_ledger_is_named_and_left_alone(text: str, tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    path = tmp_path / "ledger.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    for act in (opened, lambda folder: Ledger.read(folder / "ledger.jsonl")):
+        with pytest.raises(StorageError):
+            act(tmp_path)
+    path.write_bytes(whole)
+    opened(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[("user", {"content": []})], [("opened", {})], [("opened", {"system": [], "tools": []}), ("assistant", {})],
+     [("opened", {"system": [], "tools": []}), ("assistant", 5)], [("opened", {"system": [], "tools": []}), ("result", {})],
+     [("opened", {"system": [], "tools": []}), ("epoch", {})]],
+    ids=range(6),
+)  # fmt: skip
+def test_a_log_that_is_no_conversation(rows: list[Any]) -> None:
+    log = Log(clock=lambda: 0.0)
+    for kind, body in rows:
+        log.append(kind, body)
+    refused(Context, PROVIDERS["anthropic"](), log=log)
+    refused(Context, PROVIDERS["chat"](), log=log)
+
+
+def test_what_a_log_does_not_take() -> None:
+    log = Log(clock=lambda: 0.0)
+    for kind in (None, 5, "", "shout", [], {}):
+        refused(log.append, kind, {})
+    for body in (float("nan"), {1}, b"x", "\ud800", {1: 2}, nested(3000), circle(), Odd()):
+        refused(log.append, "user", body)
+    for at in ("noon", float("nan"), float("inf"), [], Odd()):
+        refused(log.append, "user", {}, at)
+    assert len(log) == 0
+
+
+def test_what_a_ledger_does_not_take(tmp_path: Path) -> None:
+    for ledger in (Ledger(), Ledger.open(tmp_path / "ledger.jsonl")):
+        for value in (None, 5, "x", {}, Odd()):
+            refused(ledger.append, value)
+        assert len(ledger) == 0
+        ledger.close()
+    for value in (None, 5, "x", [], {}):
+        refused(simulate, value)
+        if value is not None:
+            refused(Context, PROVIDERS["anthropic"](), ledger=value)
+            refused(Context, PROVIDERS["anthropic"](), log=value)
+
+
+def test_every_public_name_was_tried() -> None:
+    tried = {"AnthropicMessages", "Context", "Ledger", "Log", "OpenAIChat", "OpenAIResponses", "Request", "Tool", "Toolbox", "simulate", "tool"}
+    plain = {"ContextKitError", "Entry", "Usage"}
+    assert set(contextkit.__all__) - tried - plain == set(), "try bad values with the new name, or say that it holds values only"
+    assert issubclass(UsageError, ContextKitError)
