@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
@@ -22,7 +22,7 @@ from contextkit.log.entry import Entry, Kind
 from contextkit.log.log import Log
 from contextkit.log.storage import folder_at
 from contextkit.log.turns import OpenCall, Turns
-from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening
+from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
 from contextkit.providers.parameters import parameters
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
@@ -54,7 +54,7 @@ class Context:
         ledger: Ledger | None = None, clock: Callable[[], float] = time.time, lane: str | None = None, allow_new_head: bool = False,
     ) -> None:  # fmt: skip
         """A conversation in memory, or over the log and ledger given. Raises `HeadChanged` when they were begun with another head."""
-        check_provider(provider)
+        check_provider(provider, log)
         self.provider = provider
         self.toolbox = Toolbox(() if tools is None else tools)
         self.log = Log(clock=clock) if log is None else log
@@ -97,17 +97,15 @@ class Context:
         cls, provider: Provider, body: Json, *, tools: Iterable[Any] | None = None, folder: str | Path | None = None, **options: Any
     ) -> Self:
         """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares."""
-        check_provider(provider)
         system, definitions, turns = adopt(provider, body)
         given = {"system": system or None, "tools": adopted(definitions, () if tools is None else tools), **options}
         context = cls(provider, **given) if folder is None else cls.open(folder, provider, **given)
-        try:
+        with ExitStack() as opened:
+            opened.callback(context.close)
             check_fresh(context.log)
             for turn in turns:
                 context._append(turn.kind, turn.body)
-        except BaseException:
-            context.close()
-            raise
+            opened.pop_all()
         return context
 
     def user(self, content: Any) -> Entry:
@@ -119,16 +117,15 @@ class Context:
         return self._append("notice", {"text": said_text(text)})
 
     def request(self, **overrides: Json) -> Request:
-        """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: leave out)."""
-        if self._turns.open_calls:
-            n = len(self._turns.open_calls)
+        """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out)."""
+        if n := len(self._turns.open_calls):
             raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
         params, headers = parameters(self.provider, overrides)
         layout = self._tracks.layout(self.log, self._turns, self.provider)
         return self._account.request(self.provider, layout, params, headers, len(self.log) - 1, self._turns.epoch)
 
     def receive(self, reply: Any, request: Request | None = None) -> Entry:
-        """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, by default the last built."""
+        """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built."""
         return self._receive(reply, request or self._account.last(self.request), None)
 
     def stream(self, events: Any, request: Request | None = None) -> Any:
@@ -174,12 +171,14 @@ class Context:
     def compact(self, summary: Any, keep_from: Entry | int | None = None) -> Entry:
         """Open a new epoch that starts from `summary` and the entries from `keep_from` on. The next request pays for the whole prompt."""
         kept = None if keep_from is None else self.log.find(keep_from).sequence
-        return self._epoch("compaction", content_parts(summary), kept, {})
+        return self._epoch("compaction", content_parts(summary), kept)
 
     def retool(self, tools: Iterable[Any]) -> Entry:
         """Open a new epoch with another tool set; everything said stays, and is paid for once more."""
-        self.toolbox = Toolbox(tools)
-        return self._renew("retool", None, self.toolbox.definitions())
+        toolbox = Toolbox(tools)
+        entry = self._renew("retool", None, toolbox.definitions())
+        self.toolbox = toolbox
+        return entry
 
     def resystem(self, system: Any) -> Entry:
         """Open a new epoch with another system prompt; everything said stays, and is paid for once more."""
@@ -188,12 +187,11 @@ class Context:
     def fork(self, at: Entry | int | None = None, folder: str | Path | None = None) -> Context:
         """A branch that shares everything up to `at` (undo, edit, regenerate): same bytes, so the shared prefix is read from cache."""
         root = None if folder is None else folder_at(folder)
-        log = self.log.fork(len(self.log) - 1 if at is None else at, None if root is None else root / "log.jsonl")
-        try:
-            other = Context(self.provider, log=log, ledger=None if root is None else Ledger.open(root / "ledger.jsonl"), clock=self._clock)
-        except BaseException:
-            log.close()
-            raise
+        with ExitStack() as opened:
+            log = opened.enter_context(self.log.fork(-1 if at is None else at, None if root is None else root / "log.jsonl"))
+            ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
+            other = Context(self.provider, log=log, ledger=ledger, clock=self._clock)
+            opened.pop_all()
         other.toolbox = self.toolbox
         other._account.share(self._account)
         return other
@@ -219,17 +217,13 @@ class Context:
 
     def _call(self, call: OpenCall) -> Call:
         tool = self.toolbox[call.name] if call.name in self.toolbox else None  # noqa: SIM401 - a Toolbox has no get
-        return Call(call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool, self._begin, self.result)
+        return Call(call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool, self._append, self.result)
 
-    def _begin(self, call_id: str) -> Entry:
-        return self._append("begun", {"call_id": call_id})
-
-    def _epoch(self, reason: str, summary: Json, keep_from: int | None, head: Mapping[str, Json]) -> Entry:
+    def _epoch(self, reason: str, summary: Json, keep_from: int | None, **head: Json) -> Entry:
         layout = self._tracks.layout(self.log, self._turns, self.provider)
         price = layout.track.ends_tokens[layout.n - 1] if layout.n else 0
         body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **head}
         return self._append("epoch", {**body, "templates": {self.provider.wire: self.provider.template}})
 
     def _renew(self, reason: str, system: Json | None, tools: Json | None) -> Entry:
-        head = {name: value for name, value in (("system", system), ("tools", tools)) if value is not None}
-        return self._epoch(reason, [], 0, head)
+        return self._epoch(reason, [], 0, **renewed(self.provider, system, tools))

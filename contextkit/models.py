@@ -172,6 +172,8 @@ def model_named(name: str) -> Model:
     >>> model_named("claude-opus-4-7").min_tokens
     2048
     """
+    if not isinstance(name, str):
+        raise UnknownModel(f"a model is named by a string, not {type(name).__name__}")
     if name in MODELS:
         return MODELS[name]
     close = difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4)

@@ -54,7 +54,8 @@ NO_PART: list[Any] = [
     {"type": "native", "wire": "anthropic_messages", "block": {}}, {"type": "native", "wire": "anthropic_messages", "block": "x"},
     {"type": "native", "wire": "anthropic_messages", "block": {"type": "x", "n": float("nan")}},
     {"type": "native", "wire": "openai_chat", "block": nested(600)}, {"type": "native", "wire": "openai_responses", "block": nested(3000)},
-    {"type": "native", "wire": "anthropic_messages", "block": nested(600)}, {"type": "native", "wire": "openai_chat", "block": circle()},
+    *({"type": "native", "wire": wire, "block": nested(250)} for wire in ("anthropic_messages", "openai_chat", "openai_responses")),
+    {"type": "native", "wire": "openai_chat", "block": circle()},
     (character for character in "abc"), {"a", "b"}, "ab\udfff",
 ]  # fmt: skip
 """What is no content."""
@@ -213,9 +214,9 @@ def test_a_folder_is_a_path(value: Any, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     refused(opened, value)
     refused(Log.open, value)
-    refused(Ledger.open, value)
     refused(Ledger.read, value)
-    if value is not None:
+    if value is not None:  # a ledger and a branch without a path are in memory
+        refused(Ledger.open, value)
         refused(Context(PROVIDERS["anthropic"]()).fork, folder=value)
     assert list(tmp_path.iterdir()) == []
 
@@ -298,7 +299,10 @@ def test_a_corrupt_log_is_named_and_left_alone(name: str, tmp_path: Path) -> Non
     opened(tmp_path).close()
 
 
-@pytest.mark.parametrize("text", ["{}\n", "[]\n", "x\n", '{"contextkit_ledger":99}\n', '{"contextkit_ledger":1}\n{}\n', '{"contextkit_ledger":1}\n5\n', "\udcff\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["{}\n", "[]\n", "x\n", '{"contextkit_ledger":99}\n', '{"contextkit_ledger":1}\n{}\n', '{"contextkit_ledger":1}\n5\n', "\udcff\n"],
+)
 def test_a_corrupt_ledger_is_named_and_left_alone(text: str, tmp_path: Path) -> None:
     opened(tmp_path).close()
     path = tmp_path / "ledger.jsonl"
@@ -346,12 +350,24 @@ def test_what_a_ledger_does_not_take(tmp_path: Path) -> None:
     for value in (None, 5, "x", [], {}):
         refused(simulate, value)
         if value is not None:
-            refused(Context, PROVIDERS["anthropic"](), ledger=value)
+            refused(Context, PROVIDERS["anthropic"](), ledger=value)  # an empty one, too, is not taken for none
             refused(Context, PROVIDERS["anthropic"](), log=value)
 
 
 def test_every_public_name_was_tried() -> None:
-    tried = {"AnthropicMessages", "Context", "Ledger", "Log", "OpenAIChat", "OpenAIResponses", "Request", "Tool", "Toolbox", "simulate", "tool"}
+    tried = {
+        "AnthropicMessages",
+        "Context",
+        "Ledger",
+        "Log",
+        "OpenAIChat",
+        "OpenAIResponses",
+        "Request",
+        "Tool",
+        "Toolbox",
+        "simulate",
+        "tool",
+    }
     plain = {"ContextKitError", "Entry", "Usage"}
     assert set(contextkit.__all__) - tried - plain == set(), "try bad values with the new name, or say that it holds values only"
     assert issubclass(UsageError, ContextKitError)

@@ -83,12 +83,12 @@ def shared(one: bytes, at: int, other: bytes, start: int, limit: int, step: int)
     (4, 2)
     """
     view = memoryview(other)
-    if one.startswith(view[start : start + limit], at):  # type: ignore[arg-type]
+    if one.startswith(view[start : start + limit], at):
         return limit - limit % step
     low, high = 0, limit // step
     while low < high:
         middle = (low + high + 1) // 2
-        if one.startswith(view[start + low * step : start + middle * step], at + low * step):  # type: ignore[arg-type]
+        if one.startswith(view[start + low * step : start + middle * step], at + low * step):
             low = middle
         else:
             high = middle - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from threading import Lock
@@ -17,9 +18,10 @@ from typing import Self
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import parse
-from contextkit.errors import LogCorrupt, NotSerialisable, UnreadableLog
+from contextkit.errors import LogCorrupt, NotSerialisable, StorageError, UnreadableLog, UsageError
 from contextkit.ledger.exchange import Exchange, Outline
 from contextkit.ledger.row import decode, encode
+from contextkit.log.storage import folder_at
 
 VERSION = 1
 """Of the file format; stands in the first line."""
@@ -39,17 +41,19 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """An empty ledger in memory, or the one at `path`, made if it is not there.
 
-        Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not an exchange.
+        Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not an exchange, `StorageError` where
+        the system lets nobody read or write there.
         """
         self._exchanges: list[Exchange] = []
         self._file: FileIO | None = None
         self._lock = Lock()
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else folder_at(path)
         """Where it is kept, None in memory."""
         self.torn: bytes | None = None
         """What a crash left of a last line, None where every line is whole."""
         if self.path is not None:
-            self._file = self._continue(self.path)
+            with _told(self.path):
+                self._file = self._continue(self.path)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
@@ -60,8 +64,9 @@ class Ledger:
     def read(cls, path: str | os.PathLike[str]) -> Ledger:
         """The exchanges at `path`, in memory: the file is not touched, and what is appended does not reach it."""
         ledger = cls()
-        path = Path(path)
-        ledger.torn = path.read_bytes()[ledger._load(path) :] or None
+        path = folder_at(path)
+        with _told(path):
+            ledger.torn = path.read_bytes()[ledger._load(path) :] or None
         return ledger
 
     @property
@@ -83,6 +88,8 @@ class Ledger:
 
         Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line.
         """
+        if not isinstance(exchange, Exchange):
+            raise UsageError(f"a ledger keeps exchanges, not {type(exchange).__name__}")
         line = encode(exchange) + b"\n" if self._file else b""
         with self._lock:
             if self._file:
@@ -153,6 +160,15 @@ class Ledger:
             except LogCorrupt as error:
                 raise LogCorrupt(f"{path} line {number}: {error}; restore the line or cut the file before it") from None
         return good
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What the system refuses, in our words."""
+    try:
+        yield
+    except OSError as fault:
+        raise StorageError(f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write") from fault
 
 
 def _check_header(line: bytes, path: Path, *, is_whole: bool) -> None:

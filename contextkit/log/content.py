@@ -20,6 +20,8 @@ _FORMS: dict[str, tuple[frozenset[str], ...]] = {
     "native": (frozenset({"type", "wire", "block"}),),
 }  # fmt: skip
 """Part type → sets of keys it may have."""
+_DEEPEST = 100
+"""Levels of nesting in a provider's own block; what is said once is read, normalised and counted again for every wire, level by level."""
 
 
 def content_parts(content: str | Mapping[str, Json] | Sequence[str | Mapping[str, Json]]) -> list[Json]:
@@ -71,3 +73,17 @@ def _check_values(item: Mapping[str, Json], index: int) -> None:
     block = item.get("block", {"type": ""})
     if not isinstance(block, Mapping) or not any(isinstance(block.get(key), str) for key in ("type", "role")):
         raise InvalidContent(f"content[{index}].block is an object with a type, as its provider takes it")
+    if is_deeper(block, _DEEPEST):
+        raise InvalidContent(f"content[{index}].block is nested deeper than {_DEEPEST} levels, or a circle")
+
+
+def is_deeper(value: Json, limit: int) -> bool:
+    """Whether `value` holds more than `limit` levels of objects and lists; depth first, so that a circle ends it."""
+    pending = [(value, 1)]
+    while pending:
+        item, level = pending.pop()
+        if level > limit:
+            return True
+        inside = item.values() if isinstance(item, Mapping) else item if isinstance(item, list | tuple) else ()
+        pending += [(child, level + 1) for child in inside if isinstance(child, Mapping | list | tuple)]
+    return False

@@ -49,6 +49,8 @@ class Log(Sequence[Entry]):
         """
         if kind not in KINDS:
             raise UsageError(f"an entry cannot be of kind {kind!r}: use one of {', '.join(KINDS)}")
+        if at is not None and type(at) not in (int, float):
+            raise UsageError(f"at is seconds since 1970, not {type(at).__name__}")
         frozen = canonical(body)
         with self._lock:
             now = float(self._clock() if at is None else at)

@@ -10,7 +10,8 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import HeadChanged, LogCorrupt, NotSerialisable, UnreadableReply, UnreadableRequest, UsageError
+from contextkit.errors import HeadChanged, InvalidContent, LogCorrupt, NotSerialisable, UnreadableReply, UnreadableRequest, UsageError
+from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.turns import Turns
@@ -21,16 +22,21 @@ FORMAT = 1
 """Version of the entry bodies."""
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, NotSerialisable)
 """What reading JSON of another form runs into."""
+_DEEPEST = 200
+"""Levels of nesting in what a model wrote as arguments; deeper values cannot be counted and spelled on every Python's stack."""
 
 
-def check_provider(provider: object) -> None:
-    """Raises `UsageError` for what is no adapter."""
+def check_provider(provider: object, log: object = None) -> None:
+    """Raises `UsageError` for what is no adapter, or a log that is none."""
+    if not isinstance(log, Log | None):
+        raise UsageError(f"log is a contextkit.Log, not {type(log).__name__}: Context.open(folder, …) opens one")
     if not isinstance(getattr(provider, "wire", None), str) or not callable(getattr(provider, "pieces", None)):
         raise UsageError(f"provider is AnthropicMessages(…), OpenAIChat(…) or OpenAIResponses(…), not {type(provider).__name__}")
 
 
 def opening(provider: Provider, system: Json, tools: Json) -> Json:
-    """Body of the first entry of a log."""
+    """Body of the first entry of a log. Raises `InvalidTool` for a tool this provider has no words for."""
+    _say(provider, system, tools)
     return {"version": FORMAT, "templates": {provider.wire: provider.template}, "system": system, "tools": tools}
 
 
@@ -41,12 +47,29 @@ def received(reply: Reply, after: int) -> Json:
     return {"after": after, "native": native, "text": reply.text, "calls": calls, "stop": reply.stop}
 
 
+def renewed(provider: Provider, system: Json | None, tools: Json | None) -> Json:
+    """What an epoch says of a new head (None: as it was). Raises like `opening`."""
+    _say(provider, system or [], tools or [])
+    return {name: value for name, value in (("system", system), ("tools", tools)) if value is not None}
+
+
+def _say(provider: Provider, system: Json, tools: Json) -> None:
+    """Say a head once before it is kept for good: what has no words now will have none later."""
+    try:
+        list(provider.head(system, tools, 0))
+    except RecursionError:
+        raise InvalidContent("system or tools are nested too deep to be sent") from None
+
+
 def understood(provider: Provider, response: Any) -> Reply:
     """`provider.reply`, whatever it is given. Raises `UnreadableReply` for what is not a response of this endpoint."""
     try:
-        return provider.reply(response)
+        reply = provider.reply(response)
     except _MISFITS as fault:
         raise UnreadableReply(f"not a reply as {provider.wire} sends them ({type(fault).__name__}: {fault})") from fault
+    if any(is_deeper(call.arguments, _DEEPEST) for call in reply.calls):
+        raise UnreadableReply(f"a call whose arguments are nested deeper than {_DEEPEST} levels cannot be sent back: ask again")
+    return reply
 
 
 def billed(provider: Provider, response: Any) -> tuple[str, Usage]:
@@ -63,6 +86,7 @@ def adopt(provider: Provider, body: Json) -> tuple[Json, Json, list[Turn]]:
 
     Raises `UnreadableRequest` where it is not one of this endpoint, `InvalidCall` where calls and results do not fit.
     """
+    check_provider(provider)
     fields = {**body, "model": provider.model.name} if isinstance(body, Mapping) else body
     try:
         provider.parse(fields)

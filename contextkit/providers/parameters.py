@@ -29,7 +29,7 @@ def parameters(provider: Provider, overrides: Mapping[str, Json]) -> tuple[dict[
     params = {name: value for name, value in {**provider.params, **given, **extra}.items() if value is not None}
     said = {*provider.grammar.arrays.values(), *_SAID.get(provider.wire, ())}
     if taken := params.keys() & said:
-        raise UsageError(f"{', '.join(sorted(taken))}: the log says that, not a parameter; context.resystem(…), context.retool(…) change it")
+        raise UsageError(f"{', '.join(sorted(taken))}: the log says that, no parameter; context.resystem(…), context.retool(…) change it")
     if foreign := params.keys() & _CLIENTS:
         raise UsageError(f"{', '.join(sorted(foreign))}: the client's business, not the request's; use client.with_options(…)")
     if params.get("model") != provider.params["model"]:

@@ -14,6 +14,7 @@ from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.errors import UsageError
 from contextkit.layout.layout import Layout
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
@@ -30,6 +31,8 @@ class Account:
     __slots__ = ("_caches", "_clock", "_lane", "_last", "_recorder", "_session")
 
     def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
+        if not isinstance(ledger, Ledger):
+            raise UsageError(f"ledger is a contextkit.Ledger, not {type(ledger).__name__}")
         self._session, self._lane, self._clock = session, lane, clock
         self._caches: dict[str, PrefixCache[Prompt]] = {}
         self._last: Request | None = None
@@ -85,7 +88,8 @@ class Account:
         self, request: Request, name: str, usage: Usage | None, first: float | None, ended: float, error: str | None
     ) -> Exchange:
         exchange = Exchange(
-            name, self._session, self._lane, request.at, first, ended, request.provider, request.model.name, None, usage, request.predicted, error,
+            name, self._session, self._lane, request.at, first, ended, request.provider, request.model.name, None, usage, request.predicted,
+            error,
         )  # fmt: skip
         self._warm(exchange, request.prompt)
         return self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
+from contextkit.errors import UsageError
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import model_named
@@ -24,6 +25,8 @@ def simulate(ledger: Ledger, cache: PrefixCache[Prompt] | None = None) -> Ledger
     Calls that overlap are seen as they were: a response that had not begun has published nothing. Exchanges without an outline are
     left out.
     """
+    if not isinstance(ledger, Ledger):
+        raise UsageError(f"a ledger is replayed, not {type(ledger).__name__}: Ledger.read(path), or context.ledger")
     caches: dict[str, PrefixCache[Prompt]] = {}
     replayed, pending = Ledger(), list[tuple[float, PrefixCache[Prompt], Lease]]()
     for exchange, prompt in _in_order(ledger):

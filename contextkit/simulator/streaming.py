@@ -32,7 +32,7 @@ class Passing:
     def through(self, events: Any) -> Any:
         """The same events: an async iterator for an async stream, else an iterator. Raises `UsageError` for what is no stream."""
         if not hasattr(events, "__aiter__") and not hasattr(events, "__iter__"):
-            raise UsageError(f"{type(events).__name__} is no stream: pass what request.stream(client) returned, awaited for an async client")
+            raise UsageError(f"{type(events).__name__} is no stream: pass what request.stream(client) gave, awaited for an async client")
         return self._apassed(events) if hasattr(events, "__aiter__") else self._passed(events)
 
     def _passed(self, events: Any) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from contextkit.canonical import Json
 from contextkit.errors import InvalidCall, UsageError
@@ -33,7 +33,7 @@ class Call:
     """Whether the reply was cut off at this call: its arguments may be a part of what was meant, so it is not run."""
     tool: Tool | None = field(repr=False)
     """The tool, None where the model named one that does not exist."""
-    _begin: Callable[[str], object] = field(repr=False)
+    _append: Callable[[Literal["begun"], Json], object] = field(repr=False)
     _answer: Callable[[str, object], object] = field(repr=False)
 
     def run(self) -> object:
@@ -52,7 +52,7 @@ class Call:
 
     def begin(self) -> None:
         """Note durably that the side effect is about to happen: after a crash `was_started` says so."""
-        self._begin(self.id)
+        self._append("begun", {"call_id": self.id})
 
     def deny(self, reason: str) -> None:
         """Answer with a refusal the model can read."""

@@ -64,6 +64,8 @@ def read_definition(definition: Mapping[str, Json], wire: str = "") -> tuple[str
     >>> read_definition({"type": "web_search_20250305", "name": "web_search"})
     ('web_search', {'native': {'wire': 'anthropic_messages', 'block': {'type': 'web_search_20250305', 'name': 'web_search'}}})
     """
+    if not isinstance(definition, Mapping):
+        raise InvalidTool(f"a tool definition is a dict, not {type(definition).__name__}: {_KNOWN}")
     plain = _copied(definition)
     plain.pop("cache_control", None)
     form = next((form for form in FORMS if form.fits(plain)), None)
@@ -119,6 +121,8 @@ def _read_native(plain: dict[str, Json], wire: str) -> tuple[str, Json]:
     """Our own native form, or a block whose type is its provider's business."""
     own = plain.get("native")
     if isinstance(own, dict) and plain.keys() == {"native"} and own.keys() == {"wire", "block"} and isinstance(own["block"], dict):
+        if not isinstance(own["wire"], str) or not own["block"]:
+            raise InvalidTool('a native tool definition is {"native": {"wire": text, "block": the provider\'s own object}}')
         return _label(own["block"]), plain
     if not isinstance(plain.get("type"), str):
         raise InvalidTool(f"a tool definition with the keys {sorted(plain)} is in no known form: {_KNOWN}")

@@ -104,6 +104,8 @@ class Tool:
         >>> Tool.raw({"name": "ping", "description": "Ping.", "input_schema": {"type": "object"}}, run=lambda arguments: "pong").run({})
         'pong'
         """
+        if run is not None and not callable(run):
+            raise InvalidTool(f"run is a function that takes the arguments as one dict, not {type(run).__name__}")
         name, neutral_form = read_definition(definition, wire)
         return cls(name, sealed(name, neutral_form), run, _is_async(run), None if run is None else _whole(run))
 
@@ -113,6 +115,8 @@ class Tool:
 
         Names get `prefix`, and `_` for what no provider takes; `call` gets the server's own. Raises `InvalidTool`.
         """
+        if not callable(call):
+            raise InvalidTool(f"call is a function that takes name and arguments (session.call_tool), not {type(call).__name__}")
         return [
             cls(one.name, one.body, partial(call, one.remote), _is_async(call), _whole(partial(call, one.remote)))
             for one in read_listing(listing, prefix)

@@ -32,7 +32,7 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Toolable] = ()) -> None:
         """Seal `tools` in the order given. Raises `InvalidTool` for two of one name, and for what no tool can be made of."""
-        made: tuple[Tool, ...] = tuple(map(_as_tool, tools))
+        made = _as_tools(tools)
         by_name = {one.name: one for one in made}
         if len(by_name) < len(made):
             names = [one.name for one in made]
@@ -48,7 +48,7 @@ class Toolbox:
         >>> Toolbox.sorted([{"name": "b"}, {"name": "a"}]).names
         ('a', 'b')
         """
-        in_order: list[Tool] = sorted(map(_as_tool, tools), key=lambda one: one.name)
+        in_order: list[Tool] = sorted(_as_tools(tools), key=lambda one: one.name)
         return cls(in_order)
 
     def definitions(self) -> list[Json]:
@@ -92,6 +92,12 @@ class Toolbox:
 
     def __len__(self) -> int:
         return len(self.tools)
+
+
+def _as_tools(tools: Iterable[Toolable]) -> tuple[Tool, ...]:
+    if not isinstance(tools, Iterable):
+        raise InvalidTool(f"tools are a list of functions, Tools or definition dicts, not {type(tools).__name__}")
+    return tuple(map(_as_tool, tools))
 
 
 @singledispatch

@@ -1,4 +1,4 @@
-"""vLLM's rules a second time: no hash, no tree, no queue but a list; every block carries all the tokens before it and is compared with them.
+"""vLLM's rules a second time: no hash, no tree, no queue but a list; every block carries all tokens before it and is compared by them.
 
 Slow and obvious. What a step of the engine gives, and how the free blocks stand after it, must be the same here.
 """
@@ -110,7 +110,7 @@ class Naive:
         return sum(1 for index in range(len_up(computed, kind.size)) if (index + 1) * kind.size <= first)
 
     def allocate(self, asked: Asked, n_new: int, hit: tuple[int, list[list[int]]] | None) -> tuple[list[list[int]], list[int]] | None:
-        n_hit, blocks = hit if hit else (0, [[] for _ in self.layers])
+        n_hit, blocks = hit or (0, [[] for _ in self.layers])
         self.slide(asked, asked.computed + n_hit)
         is_new = not asked.tables
         total = asked.computed + n_hit + n_new

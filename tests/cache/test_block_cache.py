@@ -50,11 +50,11 @@ def test_a_turn_leaves_its_prompt_and_all_it_generated_but_the_last_token(cache:
 def test_what_was_generated_but_not_named_takes_room_and_is_never_hit() -> None:
     cache = BlockCache(Shape(9))
     cache.end(cache.begin(prompt(64), 0.0), 0, 1.0)
-    cache.end(cache.begin(prompt(16, 1000), 2.0), 50, 3.0)
-    assert cache.stats()["output_tokens"] == 50
+    cache.end(cache.begin(prompt(16, 1000), 2.0), 49, 3.0)
+    assert cache.stats()["output_tokens"] == 49
     assert cache.lookup(prompt(80), 4.0).read_tokens == 64
-    cache.end(cache.begin(prompt(16, 2000), 5.0), 50, 6.0)
-    assert cache.lookup(prompt(80), 7.0).read_tokens < 64
+    cache.end(cache.begin(prompt(16, 2000), 5.0), 49, 6.0)
+    assert cache.lookup(prompt(80), 7.0).read_tokens == 0
 
 
 def test_looking_up_and_asking_for_a_quote_change_nothing(cache: BlockCache) -> None:

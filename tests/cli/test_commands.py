@@ -133,8 +133,11 @@ def test_a_port_in_use_is_one_line(run: Run) -> None:
     assert re.fullmatch(rf"contextkit: cannot listen on 127\.0\.0\.1:{port} \(.*\): choose another port, 0 for any free one\n", ended.err)
 
 
-@pytest.mark.parametrize("args", [["demo"], ["serve", "--port", "0"], ["replay", "session.jsonl"]], ids=lambda args: args[0])
-@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+@pytest.mark.parametrize(
+    ("package", "args"),
+    [("starlette", ["demo"]), ("uvicorn", ["serve", "--port", "0"]), ("starlette", ["replay", "session.jsonl"])],
+    ids=["demo", "serve", "replay"],
+)
 def test_a_missing_extra_names_the_install_command(package: str, args: list[str], folder: Path) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {['contextkit', *args]}; from contextkit.cli.main import main; main()"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60, cwd=folder)

@@ -49,7 +49,7 @@ def test_the_same_folder_gives_the_same_figures(project: Path, run: Run) -> None
     assert figures(run, "--folder", project, "--turns", 5) == figures(run, "--folder", project, "--turns", 5)
 
 
-@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1"])
+@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-fable-5-1"])
 def test_other_models_have_their_own_prices(project: Path, model: str, run: Run) -> None:
     ours = figures(run, "--folder", project, "--turns", 6, "--model", model)["contextkit"]
     assert 0 < ours["cost_usd"] < ours["cost_uncached_usd"]  # type: ignore[operator]

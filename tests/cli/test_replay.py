@@ -13,8 +13,8 @@ from contextkit.cli.replay import MODELS, replayed
 from tests.cli.conftest import COMMAND, Run
 
 COUNTERS = ("fresh", "read", "write_5m", "write_1h", "output")
-FIRST = 260
-"""Lines of the session that the OpenAI clients say by default: some 120 calls."""
+FIRST = 150
+"""Lines of the session that the OpenAI clients say by default: 68 calls."""
 
 
 @pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
@@ -37,9 +37,9 @@ def test_the_beginning_of_a_real_session_is_billed_as_without_the_real_client(pr
 def check_the_totals(figures: dict[str, Any]) -> None:
     bills = figures["per_call"]
     prompts = sum(bill[name] for bill in bills for name in COUNTERS[:-1])
-    assert figures["calls"] == len(bills) > 100
+    assert figures["calls"] == len(bills) == 68
     assert figures["hit_rate"] == pytest.approx(sum(bill["read"] for bill in bills) / prompts)
-    assert 0.9 < figures["hit_rate"] < 1
+    assert 0.8 < figures["hit_rate"] < 1
     assert 0 < figures["cost_usd"] < figures["cost_usd_uncached"] / 3
     assert {"index", "cause", "lost_tokens", "where"} <= figures["misses"][0].keys()
 

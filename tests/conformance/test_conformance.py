@@ -35,7 +35,10 @@ def scenario_file(folder: Path, engine: str, expected: int) -> None:
     (folder / "mine.json").write_text(json.dumps(data), encoding="utf-8")
 
 
-@pytest.mark.parametrize(("engine", "expected", "passed", "code"), [("vllm-v1", 32, True, 0), ("vllm-v1", 48, False, 1), ("other", 0, None, 0)])
+CASES = [("vllm-v1", 32, True, 0), ("vllm-v1", 48, False, 1), ("other", 0, None, 0)]
+
+
+@pytest.mark.parametrize(("engine", "expected", "passed", "code"), CASES)
 def test_any_folder_in_the_format_can_be_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str, expected: int, passed: bool | None, code: int
 ) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.context.desk import WIRES, Desk
 
 from contextkit.server import LocalServer
+from tests.context.desk import CLIENTS, WIRES, Desk
 
 pytest.importorskip("uvicorn", reason="the local provider needs the extra `server`")
 
@@ -16,6 +16,8 @@ pytest.importorskip("uvicorn", reason="the local provider needs the extra `serve
 def running() -> Iterator[LocalServer]:
     with LocalServer(now=1000.0) as server:
         yield server
+        while CLIENTS:
+            CLIENTS.popitem()[1].close()
 
 
 @pytest.fixture(params=WIRES)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import anthropic
 import openai
-from tests.context.head import SYSTEM, add, shout
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses, Usage
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
 from contextkit.server import LocalServer
+from tests.context.head import SYSTEM, add, shout
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,31 @@ class Wire:
 
 WIRES: dict[str, Wire] = {
     "anthropic": Wire(
-        lambda **more: AnthropicMessages("claude-sonnet-5-5", **{"max_tokens": 1024, **more}), anthropic.Anthropic, anthropic.AsyncAnthropic,
-        lambda client: client.messages.create, "max_tokens",
+        lambda **more: AnthropicMessages("claude-sonnet-5-5", **{"max_tokens": 1024, **more}),
+        anthropic.Anthropic,
+        anthropic.AsyncAnthropic,
+        lambda client: client.messages.create,
+        "max_tokens",
     ),
     "chat": Wire(
-        lambda **more: OpenAIChat("gpt-6.1-sol", **{"max_tokens": 1024, **more}), openai.OpenAI, openai.AsyncOpenAI,
-        lambda client: client.chat.completions.create, "max_completion_tokens",
+        lambda **more: OpenAIChat("gpt-6.1-sol", **{"max_tokens": 1024, **more}),
+        openai.OpenAI,
+        openai.AsyncOpenAI,
+        lambda client: client.chat.completions.create,
+        "max_completion_tokens",
     ),
     "responses": Wire(
-        lambda **more: OpenAIResponses("gpt-6.1-sol", **{"max_output_tokens": 1024, **more}), openai.OpenAI, openai.AsyncOpenAI,
-        lambda client: client.responses.create, "max_output_tokens",
+        lambda **more: OpenAIResponses("gpt-6.1-sol", **{"max_output_tokens": 1024, **more}),
+        openai.OpenAI,
+        openai.AsyncOpenAI,
+        lambda client: client.responses.create,
+        "max_output_tokens",
     ),
-}  # fmt: skip
+}
+
+
+CLIENTS: dict[Any, Any] = {}
+"""Endpoint and place → the client of this process; closed with the server."""
 
 
 @dataclass
@@ -54,8 +68,13 @@ class Desk:
     def url(self) -> str:
         return self.server.url if self.wire.client is anthropic.Anthropic else f"{self.server.url}/v1"
 
-    def client(self, max_retries: int = 0) -> Any:
-        return self.wire.client(base_url=self.url, api_key="any", max_retries=max_retries)
+    @contextmanager
+    def client(self, max_retries: int = 0) -> Iterator[Any]:
+        """A client, made once: each loads the system's certificates, which takes longer than a conversation."""
+        key = self.wire.client, self.url
+        if key not in CLIENTS:
+            CLIENTS[key] = self.wire.client(base_url=self.url, api_key="any", max_retries=0)
+        yield CLIENTS[key].with_options(max_retries=max_retries)
 
     def async_client(self, max_retries: int = 0) -> Any:
         return self.wire.async_client(base_url=self.url, api_key="any", max_retries=max_retries)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.context.desk import Desk, asks, bill, goes_on, honest, says
-from tests.context.head import SYSTEM, add, shout
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses, tool
 from contextkit.canonical import parse
 from contextkit.errors import HeadChanged, InvalidCall, InvalidTool, LogLocked, UnreadableRequest, UsageError
+from tests.context.desk import Desk, asks, bill, goes_on, honest, says
+from tests.context.head import SYSTEM, add, shout
 
 
 def blocks(body: bytes) -> list[Any]:
@@ -185,41 +185,75 @@ def test_two_who_write_one_folder(desk: Desk, tmp_path: Path) -> None:
 CALL = {"b": 2, "a": 1}
 BODIES: dict[str, Any] = {
     "anthropic_messages": {
-        "model": "claude-sonnet-5-5", "max_tokens": 1024, "system": [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}],
-        "tools": [{"name": "add", "description": "Add, as it was then.", "input_schema": {"type": "object", "properties": {"b": {}, "a": {}}}},
-                  {"type": "web_search_20250305", "name": "web_search"}],
+        "model": "claude-sonnet-5-5",
+        "max_tokens": 1024,
+        "system": [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}],
+        "tools": [
+            {"name": "add", "description": "Add, as it was then.", "input_schema": {"type": "object", "properties": {"b": {}, "a": {}}}},
+            {"type": "web_search_20250305", "name": "web_search"},
+        ],
         "messages": [
             {"role": "user", "content": "one"},
-            {"role": "assistant", "content": [{"type": "text", "text": "wait"}, {"type": "tool_use", "id": "t1", "name": "add", "input": CALL},
-                                              {"type": "tool_use", "id": "t2", "name": "add", "input": {"a": 5, "b": 5}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "3", "is_error": False},
-                                         {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "10"}]},
-                                         {"type": "text", "text": "quick", "cache_control": {"type": "ephemeral"}}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "wait"},
+                    {"type": "tool_use", "id": "t1", "name": "add", "input": CALL},
+                    {"type": "tool_use", "id": "t2", "name": "add", "input": {"a": 5, "b": 5}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": "3", "is_error": False},
+                    {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "10"}]},
+                    {"type": "text", "text": "quick", "cache_control": {"type": "ephemeral"}},
+                ],
+            },
             {"role": "assistant", "content": "13"},
-            {"role": "user", "content": [{"type": "text", "text": "and now?"}]}],
+            {"role": "user", "content": [{"type": "text", "text": "and now?"}]},
+        ],
     },
     "openai_chat": {
-        "model": "gpt-6.1-sol", "tools": [
-            {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}}}],
+        "model": "gpt-6.1-sol",
+        "tools": [
+            {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}}}
+        ],
         "messages": [
-            {"role": "developer", "content": SYSTEM}, {"role": "user", "content": "one"},
-            {"role": "assistant", "content": None, "tool_calls": [
-                {"id": "t1", "type": "function", "function": {"name": "add", "arguments": '{"b": 2,\n "a": 1}'}}]},
+            {"role": "developer", "content": SYSTEM},
+            {"role": "user", "content": "one"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "add", "arguments": '{"b": 2,\n "a": 1}'}}],
+            },
             {"role": "tool", "tool_call_id": "t1", "content": "3"},
-            {"role": "assistant", "content": "3", "refusal": None}, {"role": "user", "name": "ada", "content": "and now?"}],
+            {"role": "assistant", "content": "3", "refusal": None},
+            {"role": "user", "name": "ada", "content": "and now?"},
+        ],
     },
     "openai_responses": {
-        "model": "gpt-6.1-sol", "instructions": SYSTEM, "store": False, "tools": [
-            {"type": "function", "name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}, "strict": False}],
+        "model": "gpt-6.1-sol",
+        "instructions": SYSTEM,
+        "store": False,
+        "tools": [
+            {"type": "function", "name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}, "strict": False}
+        ],
         "input": [
             {"role": "user", "content": "one"},
             {"type": "function_call", "id": "fc_1", "call_id": "t1", "name": "add", "arguments": '{"b":2,"a":1}', "status": "completed"},
             {"type": "function_call_output", "call_id": "t1", "output": "3"},
-            {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [
-                {"type": "output_text", "text": "3", "annotations": []}]},
-            {"role": "user", "content": [{"type": "input_text", "text": "and now?"}]}],
+            {
+                "type": "message",
+                "id": "msg_1",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "3", "annotations": []}],
+            },
+            {"role": "user", "content": [{"type": "input_text", "text": "and now?"}]},
+        ],
     },
-}  # fmt: skip
+}
 
 
 def adopted(desk: Desk, **more: Any) -> Context:
@@ -262,7 +296,7 @@ def test_a_body_that_ends_with_open_calls_has_them_open(desk: Desk) -> None:
     array = "input" if "input" in body else "messages"
     n = next(n for n, item in enumerate(body[array]) if "t1" in str(item)) + 1
     context = Context.from_messages(provider, {**body, array: body[array][:n]}, tools=[add], clock=desk.server.clock.now)
-    assert [call.id for call in context.calls][0] == "t1" and context.calls[0].arguments == CALL
+    assert context.calls[0].id == "t1" and context.calls[0].arguments == CALL
     for call in context.calls:
         context.result(call, call.run())
     goes_on(desk, context, says_something=False)

@@ -7,12 +7,12 @@ import time
 from typing import Any
 
 import pytest
-from tests.context.desk import Desk, asks, goes_on, honest, says
-from tests.context.head import add, shout
 
 from contextkit import Context, Tool, tool
 from contextkit.canonical import parse
 from contextkit.errors import InvalidCall, InvalidContent, UsageError
+from tests.context.desk import Desk, asks, goes_on, honest, says
+from tests.context.head import add, shout
 
 
 def texts(context: Context) -> list[str]:
@@ -62,10 +62,16 @@ def test_arguments_that_are_no_json_are_an_error_the_model_can_read(desk: Desk) 
     torn = '{"a": 1, "b'
     function = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": torn}}
     replies = {
-        "openai_chat": {"id": "x", "choices": [{"finish_reason": "tool_calls", "message": {"role": "assistant", "tool_calls": [function]}}]},
-        "openai_responses": {"id": "x", "status": "completed", "output": [
-            {"type": "function_call", "id": "f", "call_id": "c1", "name": "add", "arguments": torn}]},
-    }  # fmt: skip
+        "openai_chat": {
+            "id": "x",
+            "choices": [{"finish_reason": "tool_calls", "message": {"role": "assistant", "tool_calls": [function]}}],
+        },
+        "openai_responses": {
+            "id": "x",
+            "status": "completed",
+            "output": [{"type": "function_call", "id": "f", "call_id": "c1", "name": "add", "arguments": torn}],
+        },
+    }
     context.receive(replies[context.provider.wire])
     assert context.ledger[0].usage is None or context.ledger[0].usage.prompt is None
     context.result(context.calls[0], context.calls[0].run())
@@ -129,11 +135,27 @@ def test_a_result_no_json_can_carry_leaves_the_call_open(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", None, " ", 5, 1.5, True, [], {}, [1, None], {"type": "text", "text": 5}, [{"type": "text", "text": 5}], [{"type": "image", "url": None}],
-     [{"type": "text", "text": "a"}, {"type": "image", "url": "https://example.com/a.png"}], {"deep": [[[]]]}, [{"type": "text", "text": ""}],
-     ValueError(), KeyError("\ud800")],
+    [
+        "",
+        None,
+        " ",
+        5,
+        1.5,
+        True,
+        [],
+        {},
+        [1, None],
+        {"type": "text", "text": 5},
+        [{"type": "text", "text": 5}],
+        [{"type": "image", "url": None}],
+        [{"type": "text", "text": "a"}, {"type": "image", "url": "https://example.com/a.png"}],
+        {"deep": [[[]]]},
+        [{"type": "text", "text": ""}],
+        ValueError(),
+        KeyError("\ud800"),
+    ],
     ids=range(17),
-)  # fmt: skip
+)
 def test_whatever_a_tool_gives_the_next_request_is_valid(desk: Desk, value: object) -> None:
     context = desk.context("one")
     desk.ask(context, asks(("add", {"a": 1, "b": 2})))

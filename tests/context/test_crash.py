@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.context.desk import Desk, asks, bill, goes_on, says
 
 ROOT = Path(__file__).resolve().parents[2]

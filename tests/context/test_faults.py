@@ -8,10 +8,10 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from tests.context.desk import CUT_BEFORE, Desk, asks, bill, goes_on, honest, refuses, says
 
 from contextkit import AnthropicMessages, Context, Usage
 from contextkit.errors import UnreadableReply, UsageError
+from tests.context.desk import CUT_BEFORE, Desk, asks, bill, goes_on, honest, refuses, says
 
 REFUSED = (anthropic.APIStatusError, openai.APIStatusError)
 UNREACHED = (anthropic.APIConnectionError, openai.APIConnectionError)
@@ -101,7 +101,7 @@ def test_a_connection_cut_before_the_response(desk: Desk) -> None:
 def test_a_response_that_breaks_off(desk: Desk) -> None:
     context = desk.context("one")
     desk.server.script([says(LONG, fault={"kind": "cut", "after_parts": 1})])
-    with desk.client() as client, pytest.raises(Exception) as caught:
+    with desk.client() as client, pytest.raises(Exception, match=r".") as caught:
         context.request().send(client)
     assert not isinstance(caught.value, UsageError)
     assert len(context.ledger) == 1 and context.ledger[0].error and context.ledger[0].usage is None
@@ -123,7 +123,7 @@ def test_a_cut_stream_is_in_the_ledger_and_not_in_the_log(desk: Desk, script: An
     context = desk.context("one")
     desk.server.script([script])
     request = context.request()
-    with desk.client() as client, pytest.raises(Exception) as caught:
+    with desk.client() as client, pytest.raises(Exception, match=r".") as caught:
         list(context.stream(request.stream(client)))
     assert not isinstance(caught.value, KeyError | TypeError | AttributeError)
     assert len(context.log) == 2 and context.calls == []
@@ -286,7 +286,9 @@ def test_a_failed_response_is_billed_and_not_kept(desk: Desk) -> None:
     assert context.finished
 
 
-@pytest.mark.parametrize("garbage", [None, "hello", 5, {}, [], {"type": "message"}, {"type": "message", "content": [{}]}, {"choices": [{}]}])
+@pytest.mark.parametrize(
+    "garbage", [None, "hello", 5, {}, [], {"type": "message"}, {"type": "message", "content": [{}]}, {"choices": [{}]}]
+)
 def test_what_is_no_reply_is_refused_and_changes_nothing(desk: Desk, garbage: Any) -> None:
     context = desk.context("one")
     with pytest.raises(UnreadableReply):

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.context.desk import Desk, asks, bill, goes_on, honest, says
 
 from contextkit.canonical import parse
 from contextkit.errors import InvalidCall
+from tests.context.desk import Desk, asks, bill, goes_on, honest, says
 
 ROOT = Path(__file__).resolve().parents[2]
 AGAIN = """
@@ -249,4 +249,3 @@ def test_thinking_is_sent_back_as_it_came(desk: Desk) -> None:
     desk.ask(context, {"parts": [thought, {"type": "text", "text": "2"}]})
     goes_on(desk, context)
     honest(desk, context)
-

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.context.desk import Desk, asks, bill, goes_on, honest, says
 
 from contextkit import AnthropicMessages, Context, OpenAIChat
 from contextkit.canonical import parse
 from contextkit.errors import NotSerialisable, UsageError
+from tests.context.desk import Desk, asks, bill, goes_on, honest, says
+
+
+@contextmanager
+def listened(client: Any) -> Iterator[list[Any]]:
+    """The HTTP requests that leave a client."""
+    leaving: list[Any] = []
+    client._client.event_hooks = {"request": [leaving.append]}
+    yield leaving
+    client._client.event_hooks = {}
 
 
 def test_overrides_are_for_one_request_and_none_leaves_a_field_out(desk: Desk) -> None:
@@ -23,31 +34,29 @@ def test_overrides_are_for_one_request_and_none_leaves_a_field_out(desk: Desk) -
 
 @pytest.mark.parametrize("is_typed", [True, False], ids=["create", "send"])
 def test_fields_the_typed_method_lacks_and_headers_reach_the_provider(desk: Desk, is_typed: bool) -> None:
-    seen: list[Any] = []
     context = desk.context("one")
-    request = context.request(extra_headers={"x-trace": 7}, extra_body={"service_tier": "auto"}, metadata={"user_id": "u"}, no_such_field=[1])
+    request = context.request(
+        extra_headers={"x-trace": 7}, extra_body={"service_tier": "auto"}, metadata={"user_id": "u"}, no_such_field=[1]
+    )
     assert request["extra_body"]["no_such_field"] == [1] and request["extra_headers"] == {"x-trace": "7"} == dict(request.headers)
     assert parse(request.body)["service_tier"] == "auto" and "extra_body" not in parse(request.body)
-    with desk.client() as client:
-        client._client.event_hooks["request"] = [seen.append]
-        # The provider refuses the field it does not know: both roads sent it.
-        with pytest.raises(Exception, match="no_such_field"):
-            desk.wire.create(client)(**request) if is_typed else request.send(client)
+    with desk.client() as client, listened(client) as seen:
+        send = (lambda: desk.wire.create(client)(**request)) if is_typed else (lambda: request.send(client))
+        pytest.raises(Exception, send).match("no_such_field")  # the provider does not know it: both roads sent it
     [leaving] = seen
     assert leaving.headers["x-trace"] == "7" and b"no_such_field" in leaving.content
     goes_on(desk, context)
 
 
 def test_both_roads_send_the_same_body(desk: Desk) -> None:
-    bodies: list[Any] = []
     context = desk.context("one")
     desk.ask(context, asks(("add", {"b": 1, "a": 2}), text="Zwölf"))
     context.result(context.calls[0], 3)
     request = context.request()
-    with desk.client() as client:
-        client._client.event_hooks["request"] = [lambda leaving: bodies.append(leaving.content)]
+    with desk.client() as client, listened(client) as seen:
         request.send(client)
         desk.wire.create(client)(**request)
+    bodies = [leaving.content for leaving in seen]
     assert bodies[0] == request.body and parse(bodies[1]) == parse(bodies[0])
     assert parse(bodies[0]).keys() == dict(request).keys() - {"extra_body", "extra_headers"} | request.get("extra_body", {}).keys()
 
@@ -99,7 +108,12 @@ def test_predictions_hold_turn_by_turn_as_time_passes(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [{"tool_choice": {"type": "none"}}, {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 4096}, {"temperature": None}, {"metadata": {}}],
+    [
+        {"tool_choice": {"type": "none"}},
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 4096},
+        {"temperature": None},
+        {"metadata": {}},
+    ],
 )
 def test_what_an_override_breaks_is_predicted(claude: Desk, more: dict[str, Any]) -> None:
     context = claude.context("one")

@@ -91,12 +91,20 @@ class RadixCache:
     def __init__(self, shape: RadixShape | None = None) -> None:
         """An empty cache; raises `UsageError` for a shape no engine has."""
         self._shape = shape or RadixShape()
-        self._start()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything, requests under way included."""
+        self._tree = RadixTree(self._shape.page, self._shape.policy, rules_of(self._shape.engine_version))
+        self._running: dict[int, _Request] = {}
+        self._counters: Counter[str] = Counter()
+        self._number = self._held = 0
+        self._n_unnamed = 0
 
     def lookup(self, prompt: TokenIds, now: float) -> Hit:
         """What would be read now, one comparison of memory for a node; changes nothing. `segment` is the last page that is covered."""
         tokens, space = spelled(prompt), _space(prompt)
-        return self._hit(self._tree.measure(self._readable(prompt, tokens), space), tokens, space)
+        return self._hit(self._tree.measure(tokens, space, self._readable(prompt)), tokens, space)
 
     def quote(self, prompt: TokenIds, now: float) -> Usage:
         """What sending it now would be billed, `output` 0; changes nothing."""
@@ -105,7 +113,7 @@ class RadixCache:
     def begin(self, prompt: TokenIds, now: float, priority: int = 0) -> Lease:
         """A request starts: it refreshes and holds what it reads, and takes slots for the rest; `priority` matters to that policy only."""
         tokens, space = spelled(prompt), _space(prompt)
-        match = self._tree.match(self._readable(prompt, tokens), space)
+        match = self._tree.match(tokens, space, self._readable(prompt))
         request = _Request(tokens, len(prompt.tokens), space, priority, match.node, 0)
         hit = self._hit(match.length, tokens, space)
         self._tree.lock(match.node)
@@ -123,11 +131,10 @@ class RadixCache:
         """The forward pass over its prompt is done, and others can read it; raises `UsageError` after its end."""
         request = self._of(lease)
         if request.has_room and self._shape.is_caching:
-            self._keep(request, request.n_prompt)
-            match = self._tree.match(request.tokens[: request.n_kept * N_BYTES], request.space)
-            self._tree.lock(match.node)
+            node = self._keep(request, request.n_prompt)
+            self._tree.lock(node)
             self._tree.unlock(request.node)
-            request.node = match.node
+            request.node = node
 
     def generate(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Name tokens the request generated, so that a later prompt that goes on with them can hit; raises `UsageError` after its end."""
@@ -176,17 +183,6 @@ class RadixCache:
         self._tree, self._running, self._counters = other._tree, other._running, other._counters
         self._number, self._n_unnamed, self._held = other._number, other._n_unnamed, other._held
 
-    def reset(self) -> None:
-        """Forget everything, requests under way included."""
-        self._start()
-
-    def _start(self) -> None:
-        self._tree = RadixTree(self._shape.page, self._shape.policy, rules_of(self._shape.engine_version))
-        self._running: dict[int, _Request] = {}
-        self._counters: Counter[str] = Counter()
-        self._number = self._held = 0
-        self._n_unnamed = 0
-
     def _load(self, data: dict[str, Any]) -> None:
         nodes = [self._tree.root]
         for row in data["nodes"]:
@@ -197,15 +193,15 @@ class RadixCache:
         self._counters = Counter(data["counters"])
         self._number, self._n_unnamed = data["number"], data["n_unnamed"]
 
-    def _readable(self, prompt: TokenIds, tokens: bytes) -> bytes:
+    def _readable(self, prompt: TokenIds) -> int:
         """All but the last token: its logits are wanted, so it is computed in any case."""
-        return tokens[:-N_BYTES] if self._shape.is_caching and not prompt.is_read_skipped else b""
+        return max(0, len(prompt.tokens) - 1) if self._shape.is_caching and not prompt.is_read_skipped else 0
 
     def _hit(self, read: int, tokens: bytes, space: Space) -> Hit:
         if read:
             return Hit(read, 0, read // self._shape.page - 1, "hit", None)
         first = tokens[: self._shape.page * N_BYTES]
-        if len(tokens) <= len(first) and self._shape.page > 1:
+        if len(tokens) == len(first):
             return Hit(0, 0, None, "below_minimum", None)
         coming = (request for request in self._running.values() if request.has_room and not request.n_kept)
         is_coming = self._shape.is_caching and any(other.space == space and other.tokens.startswith(first) for other in coming)
@@ -226,12 +222,13 @@ class RadixCache:
         self._held += n_slots
         return True
 
-    def _keep(self, request: _Request, n_tokens: int, bonus: int = 0) -> None:
+    def _keep(self, request: _Request, n_tokens: int, bonus: int = 0) -> Node:
         """Its first tokens go from its own slots into the tree, in whole pages; of what is there already, its copy is freed."""
         whole = n_tokens // self._shape.page * self._shape.page
-        self._tree.insert(request.tokens[: whole * N_BYTES], request.space, request.priority + bonus, request.n_kept)
-        request.n_kept = max(whole, request.n_kept)
-        self._release(request, self._pages(max(n_tokens, request.n_prompt)) - whole)
+        node = self._tree.insert(request.tokens, request.space, request.priority + bonus, request.n_kept, whole).node
+        request.n_kept = whole
+        self._release(request, self._pages(n_tokens) - whole)
+        return node
 
     def _release(self, request: _Request, left: int) -> None:
         self._held -= request.held - left
@@ -242,7 +239,8 @@ class RadixCache:
         if not self._take(request, self._pages(n_tokens) - self._pages(request.n_prompt)):
             n_tokens = request.n_prompt
         if self._shape.is_caching:
-            self._keep(request, request.n_prompt, bonus=int(self._tree.rules.is_prompt_raised))
+            if self._tree.rules.is_prompt_raised:
+                self._keep(request, request.n_prompt, bonus=1)
             self._keep(request, n_tokens)
         self._release(request, 0)
         self._tree.unlock(request.node)

@@ -25,12 +25,12 @@ from contextkit.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How far a lookup came."""
+    """How far a lookup came, or an insertion found its tokens there already."""
 
     length: int
-    """Cached tokens, whole pages."""
+    """Tokens that were cached, whole pages."""
     node: Node
-    """The last node, to be locked; the root where nothing matched."""
+    """The last node, to be locked; the root where there is none."""
 
 
 class RadixTree:
@@ -38,7 +38,7 @@ class RadixTree:
 
     >>> from contextkit.cache.packed import pack
     >>> tree = RadixTree(page=2)
-    >>> tree.insert(pack([1, 2, 3, 4, 5])), tree.match(pack([1, 2, 3, 9])).length, tree.lengths()
+    >>> tree.insert(pack([1, 2, 3, 4, 5])).length, tree.match(pack([1, 2, 3, 9])).length, tree.lengths()
     (0, 2, [[2], [2, 2]])
     """
 
@@ -67,10 +67,10 @@ class RadixTree:
         """Tokens held."""
         return self.evictable + self.protected
 
-    def measure(self, tokens: bytes, space: Space = NO_SPACE) -> int:
+    def measure(self, tokens: bytes, space: Space = NO_SPACE, n_tokens: int | None = None) -> int:
         """What `match` would find; changes nothing."""
-        key = self._keyed(tokens)
-        end = self._floor(len(key))
+        key, end = self._keyed(tokens, n_tokens)
+        end = self._floor(end)
         node, at = self.root, 0
         while at < end and (child := node.children.get(self._child_key(node, key, at, end, space))):
             length = self._along(child.edge, key, at, end)
@@ -80,10 +80,10 @@ class RadixTree:
             node = child
         return at // self._unit
 
-    def match(self, tokens: bytes, space: Space = NO_SPACE) -> Match:
-        """The longest cached prefix in whole pages: refreshes it, and splits the node it ends in."""
-        key = self._keyed(tokens)
-        end = self._floor(len(key))
+    def match(self, tokens: bytes, space: Space = NO_SPACE, n_tokens: int | None = None) -> Match:
+        """The longest cached prefix of the first `n_tokens` in whole pages: refreshes it, and splits the node it ends in."""
+        key, end = self._keyed(tokens, n_tokens)
+        end = self._floor(end)
         node, at, now = self.root, 0, self._tick()
         while at < end and (child := node.children.get(self._child_key(node, key, at, end, space))):
             self._touch(child, now)
@@ -94,14 +94,16 @@ class RadixTree:
             node = child
         return Match(at // self._unit, node)
 
-    def insert(self, tokens: bytes, space: Space = NO_SPACE, priority: int = 0, n_inserted: int = 0) -> int:
-        """Keep this prefix; gives how many of its tokens were there already.
+    def insert(
+        self, tokens: bytes, space: Space = NO_SPACE, priority: int = 0, n_inserted: int = 0, n_tokens: int | None = None
+    ) -> Match:
+        """Keep the prefix of `n_tokens`; gives how many of them were there already, and the node it ends with.
 
         `n_inserted`: so many were inserted by the same request before, and their nodes are not counted as hit again.
         """
-        slot, self._n_slots = self._n_slots, self._n_slots + len(tokens) // N_BYTES
-        key = self._keyed(tokens)
-        end = self._floor(len(key)) if self.rules.is_insert_floored else len(key)
+        key, end = self._keyed(tokens, n_tokens)
+        slot, self._n_slots = self._n_slots, self._n_slots + (len(tokens) // N_BYTES if n_tokens is None else n_tokens)
+        end = self._floor(end) if self.rules.is_insert_floored else end
         node, at, now = self.root, 0, self._tick()
         while at < end and (child := node.children.get(self._child_key(node, key, at, end, space))):
             self._touch(child, now)
@@ -110,14 +112,9 @@ class RadixTree:
             node = self._split(child, length) if length < len(child.edge) else child
             self._use(node, priority, at > n_inserted * self._unit)
         if at < end:
-            child_key = self._child_key(node, key, at, end, space)
-            leaf = Node(node, child_key, key[at:end], slot + at // self._unit, priority, self._tick(), self._tick())
-            leaf.n_hits = int(self.rules.is_counting_hits)
-            node.children[child_key] = leaf
-            self.evictable += (end - at) // self._unit
-            self.n_nodes += 1
-            self._changed[leaf] = None
-        return at // self._unit
+            edge = key[at:end]
+            node = self._add(node, self._child_key(node, key, at, end, space), edge, slot + at // self._unit, priority)
+        return Match(at // self._unit, node)
 
     def lock(self, node: Node) -> None:
         """Nothing on the way to this node is forgotten until it is unlocked."""
@@ -187,8 +184,13 @@ class RadixTree:
         self._clock += 1
         return self._clock
 
-    def _keyed(self, tokens: bytes) -> bytes:
-        return bigrams(tokens) if self._is_eagle else tokens
+    def _keyed(self, tokens: bytes, n_tokens: int | None) -> tuple[bytes, int]:
+        """The tokens as units, and how many bytes of them count."""
+        n_bytes = len(tokens) if n_tokens is None else min(n_tokens * N_BYTES, len(tokens))
+        if not self._is_eagle:
+            return tokens, n_bytes
+        pairs = bigrams(tokens[:n_bytes])
+        return pairs, len(pairs)
 
     def _floor(self, n_bytes: int) -> int:
         return n_bytes - n_bytes % self._page_bytes
@@ -215,6 +217,14 @@ class RadixTree:
         node.priority = max(node.priority, priority)
         if self.rules.is_counting_hits and is_first_time:
             node.n_hits += 1
+
+    def _add(self, parent: Node, key: ChildKey, edge: bytes, slot: int, priority: int) -> Node:
+        leaf = Node(parent, key, edge, slot, priority, self._tick(), self._tick(), 0, int(self.rules.is_counting_hits))
+        parent.children[key] = leaf
+        self.evictable += len(edge) // self._unit
+        self.n_nodes += 1
+        self._changed[leaf] = None
+        return leaf
 
     def _split(self, node: Node, n_bytes: int) -> Node:
         """A new node takes the first bytes, this one keeps the rest."""

@@ -84,7 +84,7 @@ class AnthropicMessages:
 
     def __init__(self, model: str, *, max_tokens: int, ttl: str = "5m", head_ttl: str | None = None, **params: Json) -> None:
         head_ttl = head_ttl or ttl
-        if ttl not in TTLS or head_ttl not in TTLS or TTLS[head_ttl] < TTLS[ttl]:
+        if ttl not in tuple(TTLS) or head_ttl not in tuple(TTLS) or TTLS[head_ttl] < TTLS[ttl]:
             raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: each is '5m' or '1h', and the head's may not be the shorter one")
         self.model: Model = model_named(model)
         self.params: Mapping[str, Json] = {"model": model, "max_tokens": max_tokens, **params}

@@ -108,7 +108,7 @@ def _block_ended(message: dict[str, Json], event: Mapping[str, Json]) -> None:
 
 
 def _arguments(written: str) -> Json:
-    """What a model wrote as arguments; text that is cut off or no object stands under a key that says so, since only objects are taken back.
+    """What a model wrote as arguments; what is cut off or no object stands under a key that says so: only objects are taken back.
 
     Source: platform.claude.com "Fine-grained tool streaming", Handling invalid JSON in tool responses.
     """

@@ -77,7 +77,7 @@ class OpenAIChat:
         self, model: str, *, max_tokens: int | None = None, ttl: str = "30m", prompt_cache_key: str | None = None,
         system_role: str = "developer", **params: Json,
     ) -> None:  # fmt: skip
-        if ttl != "30m" or system_role not in _SYSTEM:
+        if ttl != "30m" or system_role not in tuple(_SYSTEM):
             raise UsageError(f"ttl={ttl!r}, system_role={system_role!r}: Chat takes ttl '30m' and the role 'developer' or 'system'")
         given = {"max_completion_tokens": max_tokens, "prompt_cache_key": prompt_cache_key}
         self.model: Model = model_named(model)

@@ -83,7 +83,7 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
     """
     if TTLS.get(ttl) not in (*model.ttls_seconds, TTLS["30m"]):
         raise UsageError(f"ttl={ttl!r}: {model.name} has no such lifetime, leave ttl out")
-    options = params.get("prompt_cache_options") or {}
+    options = _options(params)
     seconds = TTLS.get(options.get("ttl", ttl), TTLS["30m"])
     has_marks = model.cache == "breakpoints"
     return Plan(has_marks, has_marks and options.get("mode") == "explicit", seconds, seconds, 0, 1)
@@ -150,8 +150,10 @@ def _keyed(params: Mapping[str, Json]) -> dict[str, Json]:
 
 def _options(params: Mapping[str, Json]) -> Mapping[str, Json]:
     options = params.get("prompt_cache_options") or {}
-    if not isinstance(options, dict) or options.get("mode", "implicit") not in _WRITTEN:
+    if not isinstance(options, dict) or options.get("mode", "implicit") not in tuple(_WRITTEN):
         raise UnreadableRequest("prompt_cache_options.mode", "Input should be 'implicit' or 'explicit'")
+    if not isinstance(options.get("ttl", "30m"), str):
+        raise UnreadableRequest("prompt_cache_options.ttl", "Input should be a string")
     return options
 
 

@@ -92,7 +92,7 @@ class OpenAIResponses:
     grammar = GRAMMAR
 
     def __init__(self, model: str, *, max_output_tokens: int | None = None, ttl: str = "30m", **params: Json) -> None:
-        if ttl not in TTLS:
+        if ttl not in tuple(TTLS):
             raise UsageError(f"ttl={ttl!r}: Responses takes '30m' or '12h'")
         given = {} if max_output_tokens is None else {"max_output_tokens": max_output_tokens}
         if ttl != "30m":

@@ -1,0 +1,1 @@
+"""Chunks that sink through tiers of memory: GPU, host, disk, remote."""
