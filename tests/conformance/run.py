@@ -10,10 +10,12 @@ import json
 import sys
 from pathlib import Path
 
-from tests.conformance import llamacpp, sglang, vllm
+from tests.conformance import llamacpp, lmcache, sglang, vllm
 from tests.conformance.scenario import Build, Outcome, replay, scenarios
 
-BUILDERS: dict[str, Build] = {"vllm-v1": vllm.build, "sglang-radix": sglang.build, "llama.cpp-server": llamacpp.build}
+BUILDERS: dict[str, Build] = {
+    "vllm-v1": vllm.build, "sglang-radix": sglang.build, "llama.cpp-server": llamacpp.build, "lmcache": lmcache.build,
+}  # fmt: skip
 """Engine → how its reference cache is built; a new engine is a new row."""
 
 WORDS = {True: "pass", False: "FAIL", None: "skip"}

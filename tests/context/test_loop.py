@@ -74,11 +74,10 @@ def test_a_folder_opened_again_sends_identical_bytes_and_predicts_the_same(desk:
     context.result(context.calls[0], 3)
     here = context.request()
     context.close()
+    command = [sys.executable, "-c", AGAIN, context.provider.wire, str(tmp_path / "run")]
     for seed in ("1", "2"):
-        out = subprocess.run(
-            [sys.executable, "-c", AGAIN, context.provider.wire, str(tmp_path / "run")], capture_output=True, text=True, check=True, timeout=60,
-            env={**os.environ, "PYTHONHASHSEED": seed}, cwd=ROOT,
-        )  # fmt: skip
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment, cwd=ROOT)
         assert out.stdout.split() == [hashlib.sha256(here.body).hexdigest(), str(here.predicted.read), str(here.predicted.fresh), "1"]
     again = desk.open(tmp_path / "run")
     assert again.request().body == here.body and bill(again.request().predicted) == bill(here.predicted)

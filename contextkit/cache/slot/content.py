@@ -138,7 +138,8 @@ def _find(tokens: bytes, run: bytes, start: int) -> int:
 
 def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model) -> tuple[int, tuple[Checkpoint, ...]]:
     """How far the memory can be taken back to `n_past`, and the checkpoints that outlive it."""
-    needed = max(0, n_past - model.n_window - (n_past == n_prompt))
+    window = model.n_window if model.memory == "window" else 0
+    needed = max(0, n_past - window - (n_past == n_prompt))
     reached = n_past
     if model.memory != "full" and 0 < n_past <= len(content) and model.first_kept(len(content)) >= needed:
         usable = (point for point in reversed(content.checkpoints) if point.last <= n_past and (point.first < needed or not point.first))

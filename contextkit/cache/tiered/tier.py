@@ -11,7 +11,7 @@ not from objects read within the last 10 s.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from typing import Any, Literal
@@ -205,18 +205,6 @@ class TierStore:
         self.n_bytes -= chunk.n_bytes
 
 
-def host_of(device: Tier, name: str, ratio: float = 2.0) -> Tier:
-    """A tier so many times the size of another (SGLang's `--hicache-ratio`, 2.0 by default).
-
-    >>> host_of(Tier("device", capacity_tokens=100), "host").capacity_tokens
-    200
-    """
-    tokens, size = device.capacity_tokens, device.capacity_bytes
-    return replace(
-        device, name=name, capacity_tokens=None if tokens is None else int(tokens * ratio), capacity_bytes=None if size is None else int(size * ratio)
-    )
-
-
 def _check(tier: Tier) -> None:
     if tier.policy not in POLICIES:
         raise UsageError(f"tier {tier.name!r} has policy {tier.policy!r}: use one of {', '.join(POLICIES)}")
@@ -227,4 +215,4 @@ def _check(tier: Tier) -> None:
         if value is not None and value <= 0:
             raise UsageError(f"tier {tier.name!r} has {name} {value}: it must be above 0, or None for no end")
     if not 0 <= tier.freed_share < tier.full_at <= 1:
-        raise UsageError(f"tier {tier.name!r} frees {tier.freed_share} above {tier.full_at}: shares of the capacity, the first below the second")
+        raise UsageError(f"tier {tier.name!r} frees {tier.freed_share} above {tier.full_at}: shares of the whole, the first the smaller")

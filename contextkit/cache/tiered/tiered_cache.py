@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Generic, TypeVar
 
 import orjson
@@ -147,10 +148,9 @@ class TieredCache(Generic[P]):
 
     def moved(self) -> tuple[tuple[Load, Load], ...]:
         """What this instance read from and wrote to each tier since the last reset."""
-        return tuple(
-            (_load(store.tier, self._counters[f"read_bytes_{store.tier.name}"]), _load(store.tier, self._counters[f"written_bytes_{store.tier.name}"]))
-            for store in self._stores
-        )
+        tiers = [store.tier for store in self._stores]
+        ways = [[_load(tier, self._counters[f"{way}_bytes_{tier.name}"]) for tier in tiers] for way in ("read", "written")]
+        return tuple(zip(*ways, strict=True))
 
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON, shared tiers included."""
@@ -219,7 +219,7 @@ class TieredCache(Generic[P]):
 
     def _kept(self, n_tokens: int) -> int:
         """Tokens of a re-used chunk that are not computed again."""
-        return int(n_tokens * (1 - self._chunking.reuse.recompute_share)) if self._chunking.reuse else 0
+        return n_tokens - ceil(n_tokens * self._chunking.reuse.recompute_share) if self._chunking.reuse else 0
 
     def _reason(self, found: _Found) -> str:
         if not found.chunks:
@@ -235,8 +235,8 @@ class TieredCache(Generic[P]):
         return [*found.at(level), *(chunk for _, there, chunk in found.elsewhere if there == level)]
 
     def _rise(self, found: _Found, now: float) -> None:
-        """From the lowest tier up: renew what is read there, take in what was read below, the last chunk first."""
-        held = {chunk.key for chunk in found.chunks}
+        """From the lowest tier up: renew what is read there, the last chunk first, and take in what was read below."""
+        held = {chunk.key for chunk in (*found.chunks, *(there for _, _, there in found.elsewhere))}
         for level in reversed(range(len(self._stores))):
             store, here = self._stores[level], found.at(level)
             for chunk in reversed(here):
@@ -286,4 +286,4 @@ def _check(tiers: list[Tier]) -> None:
     if not tiers or len(set(names)) < len(names):
         raise UsageError(f"the tiers are {names}: give one or more, each with a name of its own")
     if tiers[0].write != "through":
-        raise UsageError(f"the first tier, {names[0]!r}, has write {tiers[0].write!r}: it is where chunks are computed, so it must be 'through'")
+        raise UsageError(f"the first tier, {names[0]!r}, has write {tiers[0].write!r}: chunks are computed there, so make it 'through'")

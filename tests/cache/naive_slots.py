@@ -1,0 +1,210 @@
+"""llama.cpp's server written as its loops go, token by token, on lists: nothing is packed, searched or skipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Point:
+    n_tokens: int
+    first: int
+    last: int
+    task: int
+
+
+@dataclass
+class State:
+    tokens: list[int] = field(default_factory=list)
+    exact: list[bool] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+
+    def copy(self) -> State:
+        return State(list(self.tokens), list(self.exact), list(self.points))
+
+
+@dataclass
+class NaiveSlot:
+    state: State = field(default_factory=State)
+    is_busy: bool = False
+    used: int = -1
+
+
+def common(one: list[int], other: list[int]) -> int:
+    n = 0
+    while n < len(one) and n < len(other) and one[n] == other[n]:
+        n += 1
+    return n
+
+
+@dataclass
+class NaiveServer:
+    """The options of `SlotShape` and `Model`, under the same names."""
+
+    n_slots: int
+    n_host_tokens: int | None
+    n_cache_reuse: int
+    memory: str
+    n_window: int
+    n_batch: int
+    n_ubatch: int
+    max_checkpoints: int
+    min_step: int
+
+    def __post_init__(self) -> None:
+        self.slots = [NaiveSlot() for _ in range(self.n_slots)]
+        self.host: list[State] = []
+        self.tasks = self.clock = 0
+
+    def choose(self, tokens: list[int]) -> tuple[int, bool] | None:
+        best, best_similar = None, 0.0
+        for number, slot in enumerate(self.slots):
+            if slot.is_busy or not slot.state.tokens:
+                continue
+            similar = common(slot.state.tokens, tokens) / len(tokens)
+            if similar > best_similar and similar > 0.1:
+                best, best_similar = number, similar
+        if best is not None:
+            held = self.slots[best].state.tokens
+            return best, common(held, tokens) / len(held) < 0.5
+        oldest, last = None, -1
+        for number, slot in enumerate(self.slots):
+            if not slot.is_busy and (oldest is None or slot.used <= last):
+                oldest, last = number, slot.used
+        return None if oldest is None else (oldest, True)
+
+    def save(self, state: State) -> None:
+        if not state.tokens:
+            return
+        for saved in self.host:
+            if saved.tokens[: len(state.tokens)] == state.tokens:
+                return
+        self.host = [saved for saved in self.host if state.tokens[: len(saved.tokens)] != saved.tokens]
+        self.host.append(state.copy())
+
+    def load(self, slot: NaiveSlot, tokens: list[int]) -> None:
+        here = common(slot.state.tokens, tokens)
+        kept, similar, best = (here / len(slot.state.tokens) if slot.state.tokens else -1.0), here / len(tokens), None
+        for saved in self.host:
+            n = common(saved.tokens, tokens)
+            if n / len(saved.tokens) < 0.25:
+                continue
+            if kept < n / len(saved.tokens) and similar < n / len(tokens):
+                kept, similar, best = n / len(saved.tokens), n / len(tokens), saved
+        if best is not None:
+            self.host = [saved for saved in self.host if saved is not best]
+            slot.state = best
+
+    def trim(self) -> None:
+        while self.n_host_tokens is not None and len(self.host) > 1 and sum(len(s.tokens) for s in self.host) > self.n_host_tokens:
+            self.host.pop(0)
+
+    def first_position(self, n: int) -> int:
+        if n == 0:
+            return -1
+        return {"full": 0, "recurrent": n - 1, "window": max(0, n - self.n_window - self.n_ubatch)}[self.memory]
+
+    def shift(self, state: State, tokens: list[int], n_past: int) -> int:
+        old = new = n_past
+        while old < len(state.tokens) and new < len(tokens):
+            n = 0
+            while old + n < len(state.tokens) and new + n < len(tokens) and state.tokens[old + n] == tokens[new + n]:
+                n += 1
+            if n >= self.n_cache_reuse:
+                for i in range(n):
+                    state.tokens[new + i], state.exact[new + i] = state.tokens[old + i], False
+                n_past, old, new = n_past + n, old + n, new + n
+            else:
+                old += 1
+        return n_past
+
+    def roll_back(self, state: State, n_past: int, n_prompt: int) -> int:
+        window = self.n_window if self.memory == "window" else 0
+        position = n_past
+        needed = max(0, position - window - (0 if n_past < n_prompt else 1))
+        if 0 < n_past <= len(state.tokens) and self.first_position(len(state.tokens)) >= needed:
+            found = None
+            for point in reversed(state.points):
+                if point.last <= position and (point.first < needed or point.first == 0):
+                    found = point
+                    break
+            if found:
+                position = min(position, max(found.first + 1, found.last))
+                n_past = min(position, found.n_tokens)
+            else:
+                position = n_past = 0
+        state.points = [point for point in state.points if point.last <= position]
+        return n_past
+
+    def start(self, tokens: list[int], is_caching: bool, user_starts: list[int]) -> tuple[int, int, int] | None:
+        """Slot, tokens kept, and of these, from the front, the exact ones."""
+        chosen = self.choose(tokens)
+        if chosen is None:
+            return None
+        number, is_saving = chosen
+        slot = self.slots[number]
+        if is_saving and self.n_host_tokens != 0:
+            self.save(slot.state)
+            self.load(slot, tokens)
+            self.trim()
+        state, n_past = slot.state, 0
+        if is_caching:
+            n_past = common(state.tokens, tokens)
+            if self.memory == "full" and self.n_cache_reuse > 0:
+                n_past = self.shift(state, tokens, n_past)
+            n_past = self.roll_back(state, n_past, len(tokens))
+        else:
+            state.points = []
+        if n_past == len(tokens) and n_past > 0:
+            n_past -= 1
+        self.tasks += 1
+        exact = common([int(flag) for flag in state.exact[:n_past]], [1] * n_past)
+        slot.is_busy = True
+        self.process(state, tokens, n_past, exact == n_past, user_starts)
+        return number, n_past, exact
+
+    def process(self, state: State, tokens: list[int], n_past: int, is_exact: bool, user_starts: list[int]) -> None:
+        state.tokens, state.exact = state.tokens[:n_past], state.exact[:n_past]
+        can_roll_back = self.memory == "full"
+        last_user = max(user_starts, default=-1)
+        while len(state.tokens) < len(tokens):
+            start = len(state.tokens)
+            while len(state.tokens) < len(tokens) and len(state.tokens) - start < self.n_batch:
+                state.tokens.append(tokens[len(state.tokens)])
+                state.exact.append(is_exact)
+                n = len(state.tokens)
+                is_far = not state.points or n > state.points[-1].n_tokens + self.min_step
+                if not can_roll_back and n in user_starts and (n == last_user or is_far):
+                    break
+                if not can_roll_back and any(len(tokens) == n + min(self.n_batch, rest) for rest in (4 + self.n_ubatch, 4)):
+                    break
+            n = len(state.tokens)
+            is_near_end = len(tokens) < n + self.n_ubatch
+            is_wanted = not can_roll_back and start > 0 and self.max_checkpoints > 0
+            if n < len(tokens) and start not in user_starts and not is_near_end:
+                is_wanted = False
+            is_far = not state.points or start > state.points[-1].n_tokens + self.min_step
+            if is_wanted and (is_far or start == last_user or is_near_end):
+                self.checkpoint(state, start)
+
+    def checkpoint(self, state: State, n_tokens: int) -> None:
+        last, kept = -1, []
+        points = state.points
+        for index, point in enumerate(points):
+            is_full = len(kept) + len(points) - index + 1 >= self.max_checkpoints
+            if is_full and point.task != self.tasks and last >= 0 and point.n_tokens <= last + self.min_step:
+                continue
+            if is_full:
+                last = point.n_tokens
+            kept.append(point)
+        while len(kept) >= self.max_checkpoints:
+            kept.pop(0)
+        kept = [point for point in kept if point.n_tokens != n_tokens]
+        state.points = [*kept, Point(n_tokens, self.first_position(n_tokens), n_tokens - 1, self.tasks)]
+
+    def finish(self, number: int, generated: list[int]) -> None:
+        slot = self.slots[number]
+        slot.state.tokens += generated[:-1]
+        slot.state.exact += [all(slot.state.exact)] * len(generated[:-1])
+        slot.is_busy, slot.used = False, self.clock
+        self.clock += 1
