@@ -29,7 +29,7 @@ class Prompt:
     """The first `n` segments of a conversation, borrowed from the arrays of whoever grows it (they only ever grow past `n`)."""
 
     namespaces: tuple[bytes, bytes, bytes]
-    """What besides the segments must be equal for reuse at the levels tools, system, messages (model, tool choice, …); each covers the one before."""
+    """What besides the segments must be equal for reuse (model, tool choice, …) at tools, system, messages; each covers the one before."""
     level_ends: tuple[int, int]
     """Number of segments in tools; in tools and system together."""
     digests: Sequence[bytes]

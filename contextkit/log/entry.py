@@ -11,14 +11,16 @@ from typing import Literal
 Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "epoch"]
 """What an entry is; the table of their bodies stands in `docs/architecture.md`.
 
-opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…], "parent"?: {"path", "sequence", "digest"}}
+opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…]}
+            or, where a branch leaves its parent, {"parent": {"path", "sequence", "digest"}}
 user        {"content": [part…], "role"?: "system"}     a system message between turns names its role
 assistant   {"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…], "stop"}
 result      {"call_id", "name", "content": [part…], "is_error"}
 begun       {"call_id"}                     a side effect was started (a crash may follow); renders nothing
 notice      {"text"}                        said by the program, in band
 phase       {"name"}                        reserved for masking; renders nothing
-epoch       {"reason", "summary": [part…], "keep_from": sequence | null, "system"?: [part…], "tools"?: [definition…], "templates"}
+epoch       {"reason", "summary": [part…], "keep_from": sequence | null, "rewrites_tokens", "templates",
+             "system"?: [part…], "tools"?: [definition…]}
 part        {"type": "text", "text"} | {"type": "image"|"document", "media_type", "data"} | {… "url"} | {"type": "native", "wire", "block"}
 definition  {"name", "description", "parameters"} | {"native": {"wire", "block"}}
 """

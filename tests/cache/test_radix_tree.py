@@ -18,8 +18,16 @@ from tests.cache.naive_radix import NaiveRadix
 STREAMS = {False: 100, True: 10_000}
 """Whether `--full` was given → random streams of operations."""
 
-tokens = st.lists(st.sampled_from([1, 2, 3]), max_size=14) | st.lists(st.just(1), max_size=14)
-spaces = st.sampled_from([(None, None), (None, None), ("k", None), (None, "a"), ("k", "a")])
+TRUNKS = ([1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3], [1, 2, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1], [2] * 12)
+"""What prompts begin with, so that they have much in common and part anywhere."""
+
+
+def _prompt(trunk: int, cut: int, tail: list[int]) -> list[int]:
+    return TRUNKS[trunk][:cut] + tail
+
+
+tokens = st.builds(_prompt, st.integers(0, 2), st.integers(0, 12), st.lists(st.sampled_from([1, 2]), max_size=3))
+spaces = st.sampled_from([(None, None)] * 8 + [("k", None), (None, "a"), ("k", "a")])
 operations = st.one_of(
     st.tuples(st.just("insert"), tokens, spaces, st.integers(0, 2), st.integers(0, 6)),
     st.tuples(st.just("insert"), tokens, spaces, st.just(0), st.just(0)),
@@ -28,7 +36,7 @@ operations = st.one_of(
     st.tuples(st.just("evict"), st.integers(1, 9)),
 )
 streams = st.tuples(
-    st.sampled_from([1, 1, 2, 4]), st.sampled_from(sorted(POLICIES)), st.booleans(), st.booleans(), st.lists(operations, max_size=40)
+    st.sampled_from([1, 1, 2, 4]), st.sampled_from(sorted(POLICIES)), st.booleans(), st.booleans(), st.lists(operations, min_size=10, max_size=40)
 )  # fmt: skip
 
 
@@ -71,7 +79,7 @@ class Both:
 
 
 def test_the_tree_is_the_list_of_runs_whatever_is_done_to_it(request: pytest.FixtureRequest) -> None:
-    """Lengths, shapes, sizes and the order of eviction, for each policy, page, version and key."""
+    """Lengths, shapes, sizes and the order of eviction to the last leaf, for each policy, page, version and key."""
 
     @settings(max_examples=STREAMS[request.config.getoption("--full")], deadline=None, suppress_health_check=list(HealthCheck))
     @given(streams)

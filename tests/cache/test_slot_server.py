@@ -18,8 +18,15 @@ from tests.cache.naive_slots import NaiveServer
 STREAMS = {False: 100, True: 10_000}
 """Whether `--full` was given → random streams of requests."""
 
-chunk = st.sampled_from([[1, 2, 3, 4], [5, 6, 7, 8, 9], [1, 2, 9], [7], [4, 3, 2, 1, 1, 1], list(range(20, 34))])
-prompts = st.lists(chunk, min_size=1, max_size=6).map(lambda chunks: [token for part in chunks for token in part])
+CHUNKS = ([1, 2, 3, 4], [5, 6, 7, 8, 9], [1, 2, 256, 512], [0x01000000, 0x02000000], [7], list(range(20, 34)))
+"""What prompts are made of, so that they share beginnings and, further on, whole runs; some are alike a byte further on."""
+
+
+def _prompt(n_first: int, rest: list[list[int]]) -> list[int]:
+    return [token for part in [*CHUNKS[::-1][:n_first], *rest] for token in part]
+
+
+prompts = st.builds(_prompt, st.integers(0, 6), st.lists(st.sampled_from(CHUNKS), min_size=1, max_size=4))
 models = st.builds(
     Model, st.sampled_from(["full", "full", "window", "recurrent"]), st.sampled_from([0, 3, 8]), st.sampled_from([6, 64]),
     st.sampled_from([3, 5]), st.sampled_from([0, 1, 3, 32]), st.sampled_from([4, 20]),
@@ -49,7 +56,7 @@ def test_the_server_is_the_one_written_token_by_token(request: pytest.FixtureReq
     """Slots, hits, turned chunks, saved states and checkpoints, whatever the model can cut."""
 
     @settings(max_examples=STREAMS[request.config.getoption("--full")], deadline=None, suppress_health_check=list(HealthCheck))
-    @given(configs, st.lists(requests, max_size=14))
+    @given(configs, st.lists(requests, min_size=4, max_size=14))
     def check(config: Any, stream: Any) -> None:
         ours, naive = servers(*config)
         busy: list[tuple[int, list[int]]] = []

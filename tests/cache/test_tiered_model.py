@@ -46,10 +46,12 @@ class Shelf:
         return sum(row["size"] for row in self.rows) + size > self.tier.capacity_tokens
 
     def put(self, pieces: list[dict[str, Any]], held: list[Any]) -> list[dict[str, Any]]:
-        gone = []
+        gone, new = [], []
         for piece in pieces:
-            if self.get(piece["name"]) or (piece["name"][0] == "own" and self.like(piece["own"])):
-                continue
+            is_alike = piece["name"][0] == "own" and (self.like(piece["own"]) or any(other["own"] == piece["own"] for other in new))
+            if not is_alike and not self.get(piece["name"]):
+                new.append(piece)
+        for piece in new:
             while self.is_full(piece["size"]):
                 free = [row for row in self.rows if row["name"] not in held]
                 if not free:
@@ -96,9 +98,9 @@ class Naive:
 
     def begin(self, tokens: list[int]) -> tuple[int, int, list[dict[str, Any]], list[dict[str, Any]]]:
         pieces = list(self.pieces(tokens))
-        depths = self.find(pieces)
+        depths = self.find(pieces) if len(tokens) > 1 else [0, 0, 0]  # the last token is computed anyway
         n_read = sum(depths)
-        alike = [next(((s, s.like(p["own"])) for s in self.shelves if s.like(p["own"])), None) for p in pieces[n_read:]]
+        alike = [next(((s, s.like(p["own"])) for s in self.shelves if s.like(p["own"])), None) for p in pieces[n_read:] if len(tokens) > 1]
         held = [piece["name"] for piece in pieces] + [row["name"] for _, row in filter(None, alike)]
         for level in (2, 1, 0):
             shelf, start = self.shelves[level], sum(depths[:level])
@@ -113,7 +115,7 @@ class Naive:
         for shelf, row in filter(None, alike):
             n_alike += row["size"] - -(-row["size"] // 4)  # a quarter is computed again, rounded up
             shelf.touch(row)
-        exact = next((index for index, found in enumerate(alike) if found), len(alike))
+        exact = next((index for index, found in enumerate(alike) if found), len(pieces))
         new = [p if i < exact else {**p, "name": ("own", p["own"])} for i, p in enumerate(pieces[n_read:]) if i < exact or p["own"]]
         read = min(sum(piece["size"] for piece in pieces[:n_read]), len(tokens) - 1)
         return read, n_alike, pieces[:n_read], new

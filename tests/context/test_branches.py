@@ -322,3 +322,28 @@ def test_a_body_that_is_none_is_refused_before_a_folder_is_written(provider: Any
     with pytest.raises(InvalidCall, match="unknown"):
         Context.from_messages(provider, {**BODIES[provider.wire], array: orphan}, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_sub_agent_has_its_own_log_and_its_cost_rolls_up(desk: Desk) -> None:
+    context = desk.context("one")
+    desk.ask(context, says("first " * 300))
+    helpers = [context.spawn(f"look into part {number}", system=SYSTEM, tools=[add]) for number in (1, 2)]
+    for helper in helpers:
+        desk.ask(helper, says("done"))
+        helper.user("and then?")
+        desk.ask(helper, says("that is all"))
+    assert [len(helper.log) for helper in helpers] == [5, 5] and len(context.log) == 3
+    assert len(context.ledger) == 5 == context.summary().calls
+    lanes = {row.name: row.calls for row in context.summary().lanes}
+    assert sorted(lanes.values()) == [1, 2, 2] and lanes["main"] == 1
+    costs = [row.cost_usd for row in context.summary().lanes]
+    assert sum(cost or 0 for cost in costs) == pytest.approx(context.summary().cost_usd)
+    goes_on(desk, context)
+
+
+def test_a_context_closes_with_its_block(desk: Desk, tmp_path: Path) -> None:
+    with desk.open(tmp_path / "run") as context:
+        context.user("one")
+        with pytest.raises(LogLocked):
+            desk.open(tmp_path / "run")
+    desk.open(tmp_path / "run").close()

@@ -126,7 +126,7 @@ class TierStore:
 
     def put(self, chunks: Sequence[Chunk], held: Collection[bytes], now: float) -> tuple[list[Chunk], list[Chunk]]:
         """Store what is not there, from the front as far as there is room; gives what was stored and what had to go."""
-        new = list({chunk.key: chunk for chunk in chunks if not self._has(chunk)}.values())
+        new = self._lacking(chunks)
         evicted = self._make_room(sum(chunk.n_tokens for chunk in new), sum(chunk.n_bytes for chunk in new), held, now) if new else []
         stored = []
         for chunk in new:
@@ -155,9 +155,17 @@ class TierStore:
             order.append((chunk.key, int(count)))
         self._policy.from_rows(order)
 
-    def _has(self, chunk: Chunk) -> bool:
-        """One that is known by its own tokens only is there as soon as those are."""
-        return chunk.key in (self._contents if chunk.key == chunk.content else self._entries)
+    def _lacking(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Those that are not there; one that is known by its own tokens only is there as soon as those are."""
+        new: list[Chunk] = []
+        contents: set[bytes] = set()
+        for chunk in chunks:
+            is_alone = chunk.key == chunk.content
+            is_there = chunk.content in self._contents or chunk.content in contents if is_alone else chunk.key in self._entries
+            if not is_there:
+                new.append(chunk)
+                contents.add(chunk.content)
+        return new
 
     def _fits(self, n_tokens: int, n_bytes: int, share: float) -> bool:
         tier = self.tier

@@ -1,36 +1,24 @@
-"""The one object a user holds: a log, a toolbox, a provider, its tracks and a ledger, joined.
+"""The one object a user holds: what is said, sent, received and run.
 
 It has no rule of its own: order and open calls are `log/turns.py`, bytes are `providers/`, bills are `ledger/`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
-from pathlib import Path
-from threading import Lock
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any
 
 from contextkit.canonical import Json
-from contextkit.errors import HeadChanged, InvalidCall
-from contextkit.ledger.ledger import Ledger
+from contextkit.context.conversation import Conversation
+from contextkit.errors import InvalidCall
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import content_parts, said_text
-from contextkit.log.entry import Entry, Kind
-from contextkit.log.log import Log
-from contextkit.log.storage import folder_at
-from contextkit.log.turns import OpenCall, Turns
-from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
+from contextkit.log.entry import Entry
+from contextkit.log.turns import OpenCall
 from contextkit.providers.parameters import parameters
-from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
-from contextkit.providers.tracks import Tracks
-from contextkit.simulator.account import Account
 from contextkit.simulator.receiving import take
 from contextkit.simulator.streaming import Passing
-from contextkit.tools.adopt import adopted
 from contextkit.tools.call import Call, run_all
 from contextkit.tools.render import answer
 from contextkit.tools.toolbox import Toolbox
@@ -38,7 +26,7 @@ from contextkit.tools.toolbox import Toolbox
 _ENDED = frozenset({"done", "truncated", "refused", "overflow"})
 
 
-class Context:
+class Context(Conversation):
     """A conversation that only grows, and the requests it makes.
 
     >>> from contextkit import AnthropicMessages, Context
@@ -48,65 +36,6 @@ class Context:
     >>> context.request()["messages"]
     [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hello'}]}]
     """
-
-    def __init__(
-        self, provider: Provider, *, system: Any = None, tools: Iterable[Any] | None = None, log: Log | None = None,
-        ledger: Ledger | None = None, clock: Callable[[], float] = time.time, lane: str | None = None, allow_new_head: bool = False,
-    ) -> None:  # fmt: skip
-        """A conversation in memory, or over the log and ledger given. Raises `HeadChanged` when they were begun with another head."""
-        check_provider(provider, log)
-        self.provider = provider
-        self.toolbox = Toolbox(() if tools is None else tools)
-        self.log = Log(clock=clock) if log is None else log
-        self.ledger = Ledger() if ledger is None else ledger
-        self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
-        parts = None if system is None else content_parts(system)
-        definitions = None if tools is None else self.toolbox.definitions()
-        if not len(self.log):
-            self._append("opened", opening(provider, parts or [], definitions or []))
-        self._account = Account(self.ledger, self.log[0].digest.hex(), lane or lane_of(self.log), clock)
-        try:
-            check_head(self.log, self._turns, provider, parts, definitions)
-        except HeadChanged:
-            if not allow_new_head:
-                raise
-            self._renew("head", parts, definitions)
-
-    @classmethod
-    def open(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
-        """The conversation kept in `folder` (`log.jsonl`, `ledger.jsonl`), begun when it is not there.
-
-        Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `HeadChanged` as above.
-        """
-        check_provider(provider)
-        root = folder_at(folder)
-        with ExitStack() as opened:
-            log = opened.enter_context(Log.open(root / "log.jsonl", **({"clock": options["clock"]} if "clock" in options else {})))
-            ledger = opened.enter_context(Ledger.open(root / "ledger.jsonl"))
-            context = cls(provider, log=log, ledger=ledger, **options)
-            opened.pop_all()
-        return context
-
-    @classmethod
-    async def aopen(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
-        """`open`, off the event loop."""
-        return await asyncio.to_thread(cls.open, folder, provider, **options)
-
-    @classmethod
-    def from_messages(
-        cls, provider: Provider, body: Json, *, tools: Iterable[Any] | None = None, folder: str | Path | None = None, **options: Any
-    ) -> Self:
-        """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares."""
-        system, definitions, turns = adopt(provider, body)
-        given = {"system": system or None, "tools": adopted(definitions, () if tools is None else tools), **options}
-        context = cls(provider, **given) if folder is None else cls.open(folder, provider, **given)
-        with ExitStack() as opened:
-            opened.callback(context.close)
-            check_fresh(context.log)
-            for turn in turns:
-                context._append(turn.kind, turn.body)
-            opened.pop_all()
-        return context
 
     def user(self, content: Any) -> Entry:
         """Something the user says: text, a part, or a list of them. Durable when this returns; waits behind open calls."""
@@ -184,33 +113,9 @@ class Context:
         """Open a new epoch with another system prompt; everything said stays, and is paid for once more."""
         return self._renew("resystem", content_parts(system), None)
 
-    def fork(self, at: Entry | int | None = None, folder: str | Path | None = None) -> Context:
-        """A branch that shares everything up to `at` (undo, edit, regenerate): same bytes, so the shared prefix is read from cache."""
-        root = None if folder is None else folder_at(folder)
-        with ExitStack() as opened:
-            log = opened.enter_context(self.log.fork(-1 if at is None else at, None if root is None else root / "log.jsonl"))
-            ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
-            other = Context(self.provider, log=log, ledger=ledger, clock=self._clock)
-            opened.pop_all()
-        other.toolbox = self.toolbox
-        other._account.share(self._account)
-        return other
-
     def summary(self) -> Summary:
         """What was read from cache, what it cost, and why each miss happened."""
         return summarise(self.ledger)
-
-    def close(self) -> None:
-        """Let another process open the folder."""
-        self.log.close()
-        self.ledger.close()
-
-    def _append(self, kind: Kind, body: Json) -> Entry:
-        with self._lock:
-            self._turns.check(kind, body)
-            entry = self.log.append(kind, body)
-            self._turns.feed(entry)
-        return entry
 
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry:
         return self._append("assistant", take(response, request, self.provider, self._account, self._turns.check, first_byte_at))
@@ -218,12 +123,3 @@ class Context:
     def _call(self, call: OpenCall) -> Call:
         tool = self.toolbox[call.name] if call.name in self.toolbox else None  # noqa: SIM401 - a Toolbox has no get
         return Call(call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool, self._append, self.result)
-
-    def _epoch(self, reason: str, summary: Json, keep_from: int | None, **head: Json) -> Entry:
-        layout = self._tracks.layout(self.log, self._turns, self.provider)
-        price = layout.track.ends_tokens[layout.n - 1] if layout.n else 0
-        body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **head}
-        return self._append("epoch", {**body, "templates": {self.provider.wire: self.provider.template}})
-
-    def _renew(self, reason: str, system: Json | None, tools: Json | None) -> Entry:
-        return self._epoch(reason, [], 0, **renewed(self.provider, system, tools))

@@ -1,0 +1,145 @@
+"""What a context holds, and how it begins, branches and ends: a log, a toolbox, a provider, its tracks and a ledger.
+
+Takes folders, request bodies and other conversations; says nothing itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from contextkit.canonical import Json
+from contextkit.errors import HeadChanged
+from contextkit.ledger.ledger import Ledger
+from contextkit.log.content import content_parts
+from contextkit.log.entry import Entry, Kind
+from contextkit.log.log import Log
+from contextkit.log.storage import folder_at
+from contextkit.log.turns import Turns
+from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
+from contextkit.providers.provider import Provider
+from contextkit.providers.tracks import Tracks
+from contextkit.simulator.account import Account
+from contextkit.tools.adopt import adopted
+from contextkit.tools.toolbox import Toolbox
+
+
+class Conversation:
+    """The five values of a `Context`, opened and closed."""
+
+    def __init__(
+        self, provider: Provider, *, system: Any = None, tools: Iterable[Any] | None = None, log: Log | None = None,
+        ledger: Ledger | None = None, clock: Callable[[], float] = time.time, session: str | None = None, lane: str | None = None,
+        allow_new_head: bool = False,
+    ) -> None:  # fmt: skip
+        """A conversation in memory, or over the log and ledger given. Raises `HeadChanged` when they were begun with another head."""
+        check_provider(provider, log)
+        self.provider = provider
+        self.toolbox = Toolbox(() if tools is None else tools)
+        self.log = Log(clock=clock) if log is None else log
+        self.ledger = Ledger() if ledger is None else ledger
+        self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
+        parts = None if system is None else content_parts(system)
+        definitions = None if tools is None else self.toolbox.definitions()
+        if not len(self.log):
+            self._append("opened", opening(provider, parts or [], definitions or []))
+        self._session, self._spawned = session or self.log[0].digest.hex(), count()
+        self._account = Account(self.ledger, self._session, lane or lane_of(self.log), clock)
+        try:
+            check_head(self.log, self._turns, provider, parts, definitions)
+        except HeadChanged:
+            if not allow_new_head:
+                raise
+            self._renew("head", parts, definitions)
+
+    @classmethod
+    def open(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
+        """The conversation kept in `folder` (`log.jsonl`, `ledger.jsonl`), begun when it is not there.
+
+        Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `HeadChanged` as above.
+        """
+        check_provider(provider)
+        root = folder_at(folder)
+        with ExitStack() as opened:
+            log = opened.enter_context(Log.open(root / "log.jsonl", **({"clock": options["clock"]} if "clock" in options else {})))
+            ledger = opened.enter_context(Ledger.open(root / "ledger.jsonl"))
+            context = cls(provider, log=log, ledger=ledger, **options)
+            opened.pop_all()
+        return context
+
+    @classmethod
+    async def aopen(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
+        """`open`, off the event loop."""
+        return await asyncio.to_thread(cls.open, folder, provider, **options)
+
+    @classmethod
+    def from_messages(
+        cls, provider: Provider, body: Json, *, tools: Iterable[Any] | None = None, folder: str | Path | None = None, **options: Any
+    ) -> Self:
+        """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares."""
+        system, definitions, turns = adopt(provider, body)
+        given = {"system": system or None, "tools": adopted(definitions, () if tools is None else tools), **options}
+        context = cls(provider, **given) if folder is None else cls.open(folder, provider, **given)
+        with ExitStack() as opened:
+            opened.callback(context.close)
+            check_fresh(context.log)
+            for turn in turns:
+                context._append(turn.kind, turn.body)
+            opened.pop_all()
+        return context
+
+    def fork(self, at: Entry | int | None = None, folder: str | Path | None = None) -> Self:
+        """A branch that shares everything up to `at` (undo, edit, regenerate): same bytes, so the shared prefix is read from cache."""
+        root = None if folder is None else folder_at(folder)
+        with ExitStack() as opened:
+            log = opened.enter_context(self.log.fork(-1 if at is None else at, None if root is None else root / "log.jsonl"))
+            ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
+            other = type(self)(self.provider, log=log, ledger=ledger, clock=self._clock)
+            opened.pop_all()
+        other.toolbox = self.toolbox
+        other._account.share(self._account)
+        return other
+
+    def spawn(self, task: Any, *, provider: Provider | None = None, system: Any = None, tools: Iterable[Any] | None = None) -> Self:
+        """A sub-agent with a log of its own and `task` as its first user turn; what it costs is in this context's ledger and summary."""
+        other = type(self)(
+            self.provider if provider is None else provider, system=system, tools=tools, ledger=self.ledger, clock=self._clock,
+            session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",
+        )  # fmt: skip
+        other._account.share(self._account)
+        other._append("user", {"content": content_parts(task)})
+        return other
+
+    def close(self) -> None:
+        """Let another process open the folder."""
+        self.log.close()
+        self.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _append(self, kind: Kind, body: Json) -> Entry:
+        with self._lock:
+            self._turns.check(kind, body)
+            entry = self.log.append(kind, body)
+            self._turns.feed(entry)
+        return entry
+
+    def _epoch(self, reason: str, summary: Json, keep_from: int | None, **head: Json) -> Entry:
+        layout = self._tracks.layout(self.log, self._turns, self.provider)
+        price = layout.track.ends_tokens[layout.n - 1] if layout.n else 0
+        body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **head}
+        return self._append("epoch", {**body, "templates": {self.provider.wire: self.provider.template}})
+
+    def _renew(self, reason: str, system: Json | None, tools: Json | None) -> Entry:
+        return self._epoch(reason, [], 0, **renewed(self.provider, system, tools))
