@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -22,13 +22,14 @@ class Model:
     name: str
     """As sent in requests; a dated alias (`claude-opus-4-5-20251101`) has a row of its own."""
     provider: str
-    """`anthropic`, `openai`: the id prices are looked up under."""
+    """`anthropic`, `openai`, `google`, `aws`: the id prices are looked up under."""
     cache: str
-    """`breakpoints` (writes at marks: Anthropic, OpenAI ≥5.6) or `implicit` (any prefix, rounded down: OpenAI ≤5.5)."""
+    """`breakpoints` (writes at marks: Anthropic, OpenAI ≥5.6), `implicit` (any prefix, rounded down: OpenAI ≤5.5, Gemini), `billed`
+    (that, with writes that cost: Kimi) or `units` (whole persisted prefixes: DeepSeek)."""
     min_tokens: int
     """Shorter prefixes are never cached."""
     granularity_tokens: int
-    """A read is rounded down to a multiple of this; 1 for breakpoint caches."""
+    """A read is rounded down to a multiple of this; 1 for breakpoint caches, and where any prefix is read."""
     ttls_seconds: tuple[int, ...]
     """Lifetimes that can be asked for, shortest first; the first is the default unless `default_ttl_seconds` says otherwise."""
     default_ttl_seconds: int
@@ -67,6 +68,8 @@ SOURCES: Mapping[str, str] = MappingProxyType({
     "F52": "https://platform.claude.com/docs/en/models/fable-5-2/overview",
     "OPC": "https://developers.openai.com/api/docs/guides/prompt-caching",
     "OPT": "openai 3.52.0, openai/types/responses/response_create_params.py:425-460",
+    "GEM": "https://ai.google.dev/gemini-api/docs/caching",
+    "BED": "https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html",
     "LL": "PyPI litellm 1.109.1, litellm/model_prices_and_context_window_backup.json",
     "GP": "PyPI genai-prices 0.2.3, genai_prices/data.py",
 })
@@ -153,12 +156,55 @@ _GPT: tuple[tuple[Any, ...], ...] = (
     ("o4-mini", *_OLDER, 200_000, "DOC", "LL OPC GP"),
 )
 
+_GEMINI_COLUMNS = ("name", "min_tokens", "window_tokens")
+# The minimum is documented (GEM). Granularity and lifetime of what is cached unasked are unpublished: any prefix, and the shortest
+# lifetime any provider publishes. Contents made by a call of their own (any lifetime, 1 h by default) are `cache.hosted.content_cache`.
+_GEMINI_ALL: dict[str, Any] = {
+    "provider": "google", "cache": "implicit", "granularity_tokens": 1, "ttls_seconds": (300,), "default_ttl_seconds": 300,
+    "tokenizer": "bytes", "bytes_per_token": 4.0, "accepts_prefill": N, "accepts_forced_choice": Y, "accepts_mid_system": N,
+    "strips_thinking": N, "binds_thinking": N, "confidence": "UNSURE", "source": "GEM LL GP",
+}  # fmt: skip
+_GEMINI: tuple[tuple[Any, ...], ...] = (
+    ("gemini-4-argon", 4096, 1_048_576),
+    ("gemini-3.8-flash", 4096, M1),
+    ("gemini-3.7-flash", 4096, M1),
+    ("gemini-3.6-flash", 4096, M1),
+    ("gemini-3.5-flash", 4096, M1),
+    ("gemini-3.1-pro-preview", 4096, 1_048_576),
+    ("gemini-2.5-pro", 2048, 1_048_576),
+    ("gemini-2.5-flash", 2048, 1_048_576),
+)
+
+_NOVA_COLUMNS = ("name", "window_tokens")
+# Marks as Claude's; the minimum was 1,000 to 1,024 in tables of 2025; what a request may hold is not in the sources at hand.
+_NOVA_ALL: dict[str, Any] = {
+    "provider": "aws", "cache": "breakpoints", "min_tokens": 1024, "granularity_tokens": 1, "ttls_seconds": (300,),
+    "default_ttl_seconds": 300, "tokenizer": "bytes", "bytes_per_token": 4.0, "accepts_prefill": N, "accepts_forced_choice": Y,
+    "accepts_mid_system": N, "strips_thinking": N, "binds_thinking": N, "confidence": "UNSURE", "source": "BED LL GP",
+}  # fmt: skip
+_NOVA: tuple[tuple[Any, ...], ...] = (
+    ("amazon.nova-pro-v1:0", 300_000), ("amazon.nova-lite-v1:0", 300_000), ("amazon.nova-micro-v1:0", 128_000),
+)  # fmt: skip
+_CLAUDE_ON_BEDROCK = (
+    "claude-opus-5-5", "claude-opus-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1", "claude-opus-4-8", "claude-opus-4-7",
+)
+"""Claude models that Bedrock serves with the rules of their own rows, as `anthropic.` and the name (BED)."""
+
 
 def _rows(columns: tuple[str, ...], shared: dict[str, Any], rows: tuple[tuple[Any, ...], ...]) -> dict[str, Model]:
     return {row[0]: Model(**shared, **dict(zip(columns, row, strict=True))) for row in rows}
 
 
-_MODELS = _rows(_CLAUDE_COLUMNS, _CLAUDE_ALL, _CLAUDE) | _rows(_GPT_COLUMNS, _GPT_ALL, _GPT)
+_MODELS = (
+    _rows(_CLAUDE_COLUMNS, _CLAUDE_ALL, _CLAUDE)
+    | _rows(_GPT_COLUMNS, _GPT_ALL, _GPT)
+    | _rows(_GEMINI_COLUMNS, _GEMINI_ALL, _GEMINI)
+    | _rows(_NOVA_COLUMNS, _NOVA_ALL, _NOVA)
+)
+_MODELS |= {
+    f"anthropic.{name}": replace(_MODELS[name], name=f"anthropic.{name}", provider="aws", source=f"{_MODELS[name].source} BED")
+    for name in _CLAUDE_ON_BEDROCK
+}
 
 MODELS: Mapping[str, Model] = MappingProxyType(_MODELS)
 """Every known model by its name, registered ones included."""

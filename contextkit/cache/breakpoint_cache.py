@@ -10,13 +10,13 @@ silently uncached; reads, long writes and short writes are billed by where the l
 What is assumed, because nothing is published: every live entry that stands at a breakpoint of a request at or below its hit is
 refreshed with it; writing over a live entry refreshes it and keeps the longer of the two lifetimes, which upgrades a 5m entry under a
 1h mark free of charge; any mark reads any entry (`is_ttl_interchangeable=False` is the other reading); OpenAI entries become readable
-when Anthropic's do (`visible_at`).
+when Anthropic's do (`visible_at`). Where a read renews with the reading request's lifetime (`renewal`), it never shortens a life.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Literal
 
@@ -29,6 +29,9 @@ from contextkit.errors import StorageError, UsageError
 
 Moment = Literal["begin", "publish", "end"]
 """When what a request writes becomes readable."""
+
+Renewal = Literal["entry", "request", "never"]
+"""Whose lifetime a read gives the entry again: its own, that of the request's last mark, or nobody's."""
 
 _Key = tuple[bytes, bytes, int]
 """Namespace, running digest, lifetime family (0 where all lifetimes are one)."""
@@ -98,11 +101,14 @@ class BreakpointCache:
     (2500, 'ttl_expired')
     """
 
-    def __init__(self, min_tokens: int, *, is_ttl_interchangeable: bool = True, visible_at: Moment = "publish") -> None:
+    def __init__(
+        self, min_tokens: int, *, is_ttl_interchangeable: bool = True, visible_at: Moment = "publish", renewal: Renewal = "entry"
+    ) -> None:
         """`min_tokens`: prefixes shorter than this are neither written nor read."""
         self._min_tokens = min_tokens
         self._is_ttl_interchangeable = is_ttl_interchangeable
         self._visible_at = visible_at
+        self._renewal: Renewal = renewal
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._in_flight: OrderedDict[_Key, _Entry] = OrderedDict()
         self._counters: Counter[str] = Counter()
@@ -228,7 +234,7 @@ class BreakpointCache:
         for key in {found.key, *(self._key(prompt, mark.segment, mark.ttl_seconds) for mark in marks)}:
             entry = self._entries.get(key)
             if entry and entry.expires_at > now:
-                self._entries[key] = replace(entry, expires_at=max(entry.expires_at, now + entry.ttl_seconds))
+                self._entries[key] = _RENEWED[self._renewal](entry, prompt.breakpoints[-1].ttl_seconds, now)
         return replace(found, entry=self._entries[found.key])
 
     def _writes(self, prompt: Prompt) -> tuple[_Write, ...]:
@@ -238,7 +244,7 @@ class BreakpointCache:
                 self._key(prompt, mark.segment, mark.ttl_seconds),
                 mark.ttl_seconds,
                 prompt.ends_tokens[mark.segment],
-                _write_class(mark.ttl_seconds),
+                write_class(mark.ttl_seconds),
             )
             for mark in marks
         )
@@ -253,6 +259,8 @@ class BreakpointCache:
     def _write(self, write: _Write, at: float, now: float) -> None:
         old = self._entries.get(write.key)
         is_live = old is not None and old.expires_at > now
+        if is_live and self._renewal == "never":
+            return
         ttl_seconds = max(write.ttl_seconds, old.ttl_seconds) if old and is_live else write.ttl_seconds
         expires_at = max(at + ttl_seconds, old.expires_at if old else at)
         self._entries[write.key] = _Entry(ttl_seconds, expires_at, write.tokens)
@@ -265,6 +273,17 @@ class BreakpointCache:
         self._counters["hits" if reason == "hit" else f"miss_{reason}"] += 1
         for name in ("read", "fresh", "write_5m", "write_1h"):
             self._counters[f"{name}_tokens"] += getattr(usage, name)
+
+
+def _renewed(entry: _Entry, ttl_seconds: int, now: float) -> _Entry:
+    return replace(entry, ttl_seconds=ttl_seconds, expires_at=max(entry.expires_at, now + ttl_seconds))
+
+
+_RENEWED: dict[Renewal, Callable[[_Entry, int, float], _Entry]] = {
+    "entry": lambda entry, asked, now: _renewed(entry, entry.ttl_seconds, now),
+    "request": _renewed,
+    "never": lambda entry, asked, now: entry,
+}
 
 
 def _hit(prompt: Prompt, found: _Found) -> Hit:
@@ -292,9 +311,10 @@ def _bill(total: int, read: int, writes: tuple[_Write, ...]) -> Usage:
     return Usage(total - max(read, last), read, write_5m, write_1h, 0)
 
 
-def _write_class(ttl_seconds: int) -> str:
+def write_class(ttl_seconds: float) -> str:
+    """Which write counter a lifetime is billed under; raises `UsageError` for one that has no write price."""
     try:
-        return WRITE_CLASSES[ttl_seconds]
+        return WRITE_CLASSES[ttl_seconds]  # type: ignore[index]  # 300.0 is found like 300
     except KeyError:
         known = ", ".join(map(str, WRITE_CLASSES))
         raise UsageError(f"a breakpoint asks for a lifetime of {ttl_seconds} s, which has no write price: use one of {known}") from None

@@ -1,9 +1,10 @@
-"""A cache that remembers whatever was sent, asked or not: OpenAI up to gpt-5.5.
+"""A cache that remembers whatever was sent, asked or not: OpenAI up to gpt-5.5, and most other hosts.
 
-Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices, and ignores breakpoints.
+Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices, and ignores breakpoints, except
+that where writing is billed (`bills_writes`: Kimi) the last one says what lifetime the request asks for.
 
 What is documented (OpenAI "Prompt caching" guide): the longest prefix in common with an earlier prompt is read, rounded down to the
-model's granularity, from the model's minimum on; writing costs nothing; an idle prefix dies after a while and use keeps it alive.
+model's granularity, from the model's minimum on; writing costs nothing there; an idle prefix dies after a while and use keeps it alive.
 
 What is assumed: a request uses the whole prefix it shares, readable or not, so all of that lives on; lifetimes count from the start of
 the request; a prompt is readable once its response has begun (`visible_at`). The sizes known here are those of whole segments, so what
@@ -20,6 +21,7 @@ from typing import Any, Literal
 
 import orjson
 
+from contextkit.cache.breakpoint_cache import write_class
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
@@ -88,7 +90,9 @@ class ImplicitCache:
     Usage(fresh=592, read=1408, write_5m=0, write_1h=0, output=0, estimated=False)
     """
 
-    def __init__(self, min_tokens: int, granularity_tokens: int, ttl_seconds: float, visible_at: Moment = "publish") -> None:
+    def __init__(
+        self, min_tokens: int, granularity_tokens: int, ttl_seconds: float, visible_at: Moment = "publish", *, bills_writes: bool = False
+    ) -> None:
         """A read is a multiple of `granularity_tokens`, at least `min_tokens`; raises `UsageError` for a granularity below 1."""
         if granularity_tokens < 1:
             raise UsageError(f"granularity_tokens is {granularity_tokens}: a read is rounded down to a multiple of it, so pass 1 or more")
@@ -96,6 +100,7 @@ class ImplicitCache:
         self._granularity_tokens = granularity_tokens
         self._ttl_seconds = ttl_seconds
         self._visible_at = visible_at
+        self._bills_writes = bills_writes
         self._ends: dict[_Key, _Place] = {}
         self._runs: OrderedDict[_Run, None] = OrderedDict()
         self._in_flight: OrderedDict[_Key, float] = OrderedDict()
@@ -107,21 +112,21 @@ class ImplicitCache:
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
         """What sending it now would be billed, `output` 0; changes nothing."""
-        read = self.lookup(prompt, now).read_tokens
-        return Usage(prompt.n_tokens - read, read, 0, 0, 0)
+        return self._bill(prompt, self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
-        """A request starts: keep alive what it shares with earlier ones, bill it.
+        """A request starts: keep alive what it shares with earlier ones, bill it; raises `UsageError` for a lifetime without a write class.
 
         Until it is published it counts as in flight, so a request that died keeps others' reason at `not_yet_visible` for its lifetime.
         """
         shared = self._longest(prompt, now)
         known = prompt.key(shared) if shared >= 0 else None
-        expires_at = now + self._ttl_seconds
+        ttl_seconds = self._asked(prompt)
+        expires_at = now + ttl_seconds
+        bill = self._bill(prompt, self._hit(prompt, shared, now).read_tokens)
         self._refresh(self._live(known, now), expires_at)
-        hit = self._hit(prompt, shared, now)
         new = tuple(prompt.key(segment) for segment in range(shared + 1, prompt.n))
-        lease = Lease(hit, Usage(prompt.n_tokens - hit.read_tokens, hit.read_tokens, 0, 0, 0), now, (known, *new))
+        lease = Lease(self._hit(prompt, shared, now), bill, now, (ttl_seconds, known, *new))
         self._count(lease)
         self._announce(new, expires_at, now)
         self._reach("begin", lease, now)
@@ -167,6 +172,16 @@ class ImplicitCache:
         self._runs.clear()
         self._in_flight.clear()
         self._counters.clear()
+
+    def _asked(self, prompt: Prompt) -> float:
+        """The lifetime this request gives what it sends."""
+        return prompt.breakpoints[-1].ttl_seconds if self._bills_writes and prompt.breakpoints else self._ttl_seconds
+
+    def _bill(self, prompt: Prompt, read: int) -> Usage:
+        """What is new is fresh, or, where writing is billed, written as far as it can be read back."""
+        written = max(self._readable(prompt.n_tokens) - read, 0) if self._bills_writes else 0
+        is_long = self._bills_writes and write_class(self._asked(prompt)) == "write_1h"
+        return Usage(prompt.n_tokens - read - written, read, 0 if is_long else written, written if is_long else 0, 0)
 
     def _readable(self, tokens: int) -> int:
         floored = tokens - tokens % self._granularity_tokens
@@ -220,10 +235,10 @@ class ImplicitCache:
     def _reach(self, moment: Moment, lease: Lease, now: float) -> None:
         """Make the lease's prompt readable where this is the moment for it."""
         if moment == self._visible_at:
-            known, *new = lease.writes
+            ttl_seconds, known, *new = lease.writes
             for key in new:
                 self._in_flight.pop(key, None)
-            self._write(known, new, lease.at + self._ttl_seconds, now)
+            self._write(known, new, lease.at + ttl_seconds, now)
 
     def _write(self, known: _Key | None, new: list[_Key], expires_at: float, now: float) -> None:
         """Store `new` behind `known`; what others stored since the request began is refreshed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
+from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
@@ -22,7 +23,18 @@ def _implicit(model: Model) -> PrefixCache[Prompt]:
     return ImplicitCache(model.min_tokens, model.granularity_tokens, model.default_ttl_seconds)
 
 
-_KINDS: dict[str, Callable[[Model], PrefixCache[Prompt]]] = {"breakpoints": _breakpoints, "implicit": _implicit}
+def _billed(model: Model) -> PrefixCache[Prompt]:
+    return ImplicitCache(model.min_tokens, model.granularity_tokens, model.default_ttl_seconds, bills_writes=True)
+
+
+def _units(model: Model) -> PrefixCache[Prompt]:
+    interval = model.granularity_tokens if model.granularity_tokens > 1 else None
+    return UnitCache(model.default_ttl_seconds, min_tokens=model.min_tokens, interval_tokens=interval)
+
+
+_KINDS: dict[str, Callable[[Model], PrefixCache[Prompt]]] = {
+    "breakpoints": _breakpoints, "implicit": _implicit, "billed": _billed, "units": _units,
+}  # fmt: skip
 
 
 def reference_cache(model: Model) -> PrefixCache[Prompt]:

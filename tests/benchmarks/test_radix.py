@@ -25,7 +25,10 @@ from contextkit.cache.radix.tree import RadixTree
 
 PAGE, BLOCK = 16, 512
 EACH = 8
-"""The plain tree is timed on every so many requests of the trace's first part."""
+"""The plain tree is compared on every so many requests of the trace."""
+READ = {None: 0.6512, 25_600_000: 0.6512, 3_000_000: 0.3151}
+"""KV slots → part of the trace's tokens that is read with least-recently-used 512-token blocks, found by another program; pages of 16 and
+whole leaves come within 0.002."""
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +130,9 @@ def _as_a_cache(prompts: list[array[int]], shape: RadixShape) -> int:
         cache.publish(lease, 0.0)
         cache.end(lease, 1, 0.0)
     stats = cache.stats()
-    print(f"\n  read {stats['read_tokens'] / sum(map(len, prompts)):.4f} of {shape.n_tokens or 'unlimited'} tokens", end="")
+    read = stats["read_tokens"] / sum(map(len, prompts))
+    print(f"\n  as a cache of {shape.n_tokens or 'unlimited'} tokens, {read:.4f} read", end="")
+    assert abs(read - READ[shape.n_tokens]) < 0.002
     return sum(map(len, prompts))
 
 
@@ -146,7 +151,7 @@ def test_a_whole_trace(prompts: list[array[int]]) -> None:
     """Lookup and insertion of every prompt; then the same as requests that begin, publish and end, unlimited and with eviction."""
     whole = max(_mtok_per_second(lambda: _on_memory(prompts, [])) for _ in range(3))
     print(f"\ntree, page {PAGE}: {whole:.0f} Mtok/s", end="")
-    for n_tokens in (None, 25_600_000, 3_000_000):
+    for n_tokens in READ:
         shape = RadixShape(n_tokens, PAGE)
         print(f": {_mtok_per_second(lambda shape=shape: _as_a_cache(prompts, shape)):.0f} Mtok/s", end="")  # type: ignore[misc]
-    assert whole >= 150
+    assert whole >= 300

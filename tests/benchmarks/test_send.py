@@ -72,6 +72,7 @@ def test_sending_takes_a_small_share_of_the_stock_clients_cpu(name: str, url: st
     stock, send, both = medians(
         caller_cpu, ROUNDS, lambda: case.typed(client)(**fields), lambda: request.send(client), lambda: context.request().send(client)
     )  # fmt: skip
+    client.close()
     size = len(request.body)
     print(f"\n{name}: {size:,} bytes; stock {stock:.1f} ms CPU, send {send:.2f} (1/{stock / send:.0f}), request and send {both:.2f}")
     assert size > 4_000_000
@@ -90,5 +91,6 @@ def test_sending_takes_one_copy_of_the_body(name: str, url: str) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+    client.close()
     print(f"\n{name}: peak {peak / size:.2f} bodies of {size:,} bytes")
     assert peak <= 1.2 * size

@@ -102,6 +102,15 @@ def test_a_recurrent_model_goes_back_to_its_newest_checkpoint_or_to_the_start() 
     assert kept([*range(100), 500, 600]) == 101  # goes on where the state is
     assert kept([*range(100), 600]) == 96 and kept([*range(90), 600]) == 80 and kept([*range(41), 600]) == 40
     assert kept([*range(39), 600, 601]) == 0
+    assert kept([*range(100), 500]) == 96  # the last token is computed again, and one step back is as far as any
+
+
+def test_a_slot_that_would_keep_half_of_itself_is_not_saved() -> None:
+    server = SlotServer(SlotShape())
+    for prompt, n_saved in ((range(20), 0), ([*range(10), 99], 0), (range(20), 0), ([*range(9), 99], 1)):
+        plan = server.start(Asked(pack(list(prompt))))
+        assert plan and len(server.host.states) == n_saved
+        server.finish(plan.slot, b"")
 
 
 def test_a_host_state_comes_back_and_is_moved_out() -> None:

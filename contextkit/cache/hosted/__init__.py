@@ -1,0 +1,1 @@
+"""Caches of hosted models: one table of rules, and the few classes that follow them."""
