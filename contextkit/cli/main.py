@@ -20,6 +20,7 @@ COMMANDS = {
     "replay": "contextkit.cli.replay",
     "report": "contextkit.cli.report",
     "serve": "contextkit.cli.serve",
+    "simulate": "contextkit.cli.simulate",
 }
 """Command → module that holds a `command`; imported when it is called, so that `--help` is quick."""
 
@@ -57,13 +58,14 @@ def cli() -> None:
     contextkit report session.jsonl              what a recorded session lost, and to what
     contextkit replay session.jsonl              the same session through contextkit
     contextkit serve --port 8089                 a local provider for tests
+    contextkit simulate traces/ --capacity 10k   what an engine's cache would have done with a trace
     """
 
 
 def main() -> None:
     """Entry point: leaves with 2 and one line for what the caller can mend, with 130 for Ctrl-C."""
     try:
-        code = cli.main(standalone_mode=False) or 0
+        code = cli.main(sys.argv[1:] or ["--help"], standalone_mode=False) or 0
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         code = 130

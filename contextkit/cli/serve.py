@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from contextkit.simulator.engines import Engine
 
 
 @click.command("serve")
@@ -12,19 +16,38 @@ import click
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
 @click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON: {"replies": [...]}; without, it echoes.')
 @click.option("--frozen", is_flag=True, help="The clock only moves by POST /_contextkit/clock.")
-def command(port: int, host: str, script_path: str | None, frozen: bool) -> None:
+@click.option("--cache", help="Bill the OpenAI-compatible endpoints as an engine does: vllm, sglang, llamacpp or tiered.")
+@click.option("--block-size", type=int, help="Tokens in a block (vllm), page (sglang) or chunk (tiered).")
+@click.option("--capacity-tokens", type=int, help="Tokens the engine's memory holds (vllm, sglang, tiered).")
+@click.option("--host-tokens", type=int, help="Tokens the memory below it holds (llamacpp, tiered).")
+@click.option("--slots", type=int, help="Slots of the server (llamacpp).")
+@click.option("--cache-reuse", type=int, help="Shortest run kept at another position (llamacpp).")
+@click.option("--policy", help="What is forgotten first (sglang, tiered).")
+@click.option("--engine-version", help="Whose rules hold (vllm, sglang).")
+def command(port: int, host: str, script_path: str | None, frozen: bool, cache: str | None, **options: int | str | None) -> None:
     """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a reference cache.
 
     \b
     contextkit serve --port 8089
     ANTHROPIC_BASE_URL=http://127.0.0.1:8089 ANTHROPIC_API_KEY=any python my_agent.py
     curl http://127.0.0.1:8089/_contextkit/ledger
+    contextkit serve --cache vllm --block-size 16 --capacity-tokens 65536
     """
     from contextkit.server.local import serve
 
     replies = _replies(script_path) if script_path else None
-    serve(host=host, port=port, replies=replies, is_frozen=frozen, announce=_announce)
+    serve(host=host, port=port, replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce)
     raise click.Abort  # it only comes back from Ctrl-C
+
+
+def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | None:
+    """The engine that is asked for; raises `UsageError` where there is none, or where it has no such option."""
+    from contextkit.simulator.engines import engine
+
+    given = [option for option, value in options.items() if value is not None]
+    if name is None and given:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} is an engine's: name it with --cache")
+    return None if name is None else engine(name, **options)
 
 
 def _announce(url: str) -> None:

@@ -15,6 +15,7 @@ from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import content_parts, said_text
 from contextkit.log.entry import Entry
 from contextkit.log.turns import OpenCall
+from contextkit.providers.adoption import check_provider
 from contextkit.providers.parameters import parameters
 from contextkit.providers.request import Request
 from contextkit.simulator.receiving import take
@@ -47,11 +48,13 @@ class Context(Conversation):
 
     def request(self, **overrides: Json) -> Request:
         """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out)."""
-        if n := len(self._turns.open_calls):
-            raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
+        check_provider(self.provider)
+        with self._lock:  # a track grows here: one thread at a time, and none appends between the layout and what it says it includes
+            if n := len(self._turns.open_calls):
+                raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
+            layout, after, epoch = self._tracks.layout(self.log, self._turns, self.provider), len(self.log) - 1, self._turns.epoch
         params, headers = parameters(self.provider, overrides)
-        layout = self._tracks.layout(self.log, self._turns, self.provider)
-        return self._account.request(self.provider, layout, params, headers, len(self.log) - 1, self._turns.epoch)
+        return self._account.request(self.provider, layout, params, headers, after, epoch)
 
     def receive(self, reply: Any, request: Request | None = None) -> Entry:
         """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built."""

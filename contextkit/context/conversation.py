@@ -110,10 +110,11 @@ class Conversation:
     def spawn(self, task: Any, *, provider: Provider | None = None, system: Any = None, tools: Iterable[Any] | None = None) -> Self:
         """A sub-agent with a log of its own and `task` as its first user turn; what it costs is in this context's ledger and summary."""
         other = type(self)(
-            self.provider if provider is None else provider, system=system, tools=tools, ledger=self.ledger, clock=self._clock,
+            self.provider if provider is None else provider, system=system, tools=tools, clock=self._clock,
             session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",
         )  # fmt: skip
-        other._account.share(self._account)
+        other.ledger = self.ledger
+        other._account.keep_with(self._account)
         other._append("user", {"content": content_parts(task)})
         return other
 
@@ -136,7 +137,8 @@ class Conversation:
         return entry
 
     def _epoch(self, reason: str, summary: Json, keep_from: int | None, **head: Json) -> Entry:
-        layout = self._tracks.layout(self.log, self._turns, self.provider)
+        with self._lock:
+            layout = self._tracks.layout(self.log, self._turns, self.provider)
         price = layout.track.ends_tokens[layout.n - 1] if layout.n else 0
         body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **head}
         return self._append("epoch", {**body, "templates": {self.provider.wire: self.provider.template}})

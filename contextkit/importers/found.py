@@ -5,11 +5,15 @@ Takes a path, gives a ledger. Every importer is one row here.
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from contextkit.errors import UnreadableLog
+from contextkit.importers.block_trace import BlockTraces, is_block_trace
+from contextkit.importers.block_trace import ledger_of as ledger_of_blocks
 from contextkit.importers.pi import is_pi, ledger_of, read_pi
 from contextkit.ledger.ledger import Ledger
 
@@ -29,6 +33,7 @@ class Format:
 FORMATS = (
     Format("contextkit ledger", lambda line: b'"contextkit_ledger"' in line, Ledger.read),
     Format("pi session", is_pi, lambda path: ledger_of(read_pi(path))),
+    Format("block trace", is_block_trace, lambda path: ledger_of_blocks(BlockTraces().read(str(path)))),
 )
 
 
@@ -50,13 +55,20 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
 
 
 def _first_line(file: Path) -> bytes:
-    """At most `_LONGEST` bytes of it: what has no line ends is no log, however large it is."""
+    """At most `_LONGEST` bytes of it, unpacked: what has no line ends is no log, however large it is."""
     try:
         with file.open("rb") as lines:
-            return lines.readline(_LONGEST)
+            first = lines.readline(_LONGEST)
+        if first.startswith(_GZIP):
+            with gzip.open(file) as unpacked:
+                return unpacked.readline(_LONGEST)
+        return first
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return first  # of no known format: packed, and not whole
     except OSError as fault:
         raise UnreadableLog(f"{file}: {fault.strerror}; give a ledger.jsonl, a context's folder, or a pi session") from None
 
 
+_GZIP = b"\x1f\x8b"
 _LONGEST = 1 << 20
 """Bytes of the longest first line that is looked at; those of our formats have a few hundred."""

@@ -54,6 +54,22 @@ class BlockIds:
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens:
+    """A prompt as token ids, written as a difference to what the exchange before it in the same lane left: O(turn) to store."""
+
+    keep: int
+    """How many leading tokens are those of the exchange before, what it generated included."""
+    ids: tuple[int, ...]
+    """The prompt's token ids after `keep`."""
+    generated: tuple[int, ...]
+    """What the engine generated, token by token, where that is known."""
+    space: str = ""
+    """Hex; stands for the salt that keeps its prefixes apart from those of others; empty for none."""
+    is_read_skipped: bool = False
+    """Whether it asked to read nothing from the cache."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """One call."""
 
@@ -73,7 +89,7 @@ class Exchange:
     """`anthropic`, `openai`, …: the id prices are looked up under."""
     model: str
     """The model that was asked."""
-    prompt: Outline | Bodies | BlockIds | None
+    prompt: Outline | Bodies | BlockIds | Tokens | None
     """What was sent, as far as it is known."""
     usage: Usage | None
     """What was billed, None where nobody said."""

@@ -13,7 +13,7 @@ from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import LogCorrupt, NotSerialisable
-from contextkit.ledger.exchange import BlockIds, Bodies, Exchange, Outline
+from contextkit.ledger.exchange import BlockIds, Bodies, Exchange, Outline, Tokens
 
 
 def encode(exchange: Exchange) -> bytes:
@@ -97,17 +97,30 @@ def _read_blocks(row: Json) -> BlockIds:
     return BlockIds(row["size"], tuple(row["ids"]))
 
 
-_WRITERS: dict[type, Callable[[Any], dict[str, Json]]] = {Outline: _write_outline, Bodies: _write_bodies, BlockIds: _write_blocks}
-_READERS: dict[str, Callable[[Json], Outline | Bodies | BlockIds]] = {
+def _write_tokens(tokens: Tokens) -> dict[str, Json]:
+    return {"kind": "tokens", **_fields(tokens)}
+
+
+def _read_tokens(row: Json) -> Tokens:
+    return Tokens(row["keep"], tuple(row["ids"]), tuple(row["generated"]), row["space"], row["is_read_skipped"])
+
+
+Recorded = Outline | Bodies | BlockIds | Tokens
+"""What a prompt may be recorded as."""
+_WRITERS: dict[type, Callable[[Any], dict[str, Json]]] = {
+    Outline: _write_outline, Bodies: _write_bodies, BlockIds: _write_blocks, Tokens: _write_tokens,
+}  # fmt: skip
+_READERS: dict[str, Callable[[Json], Recorded]] = {
     "outline": _read_outline,
     "bodies": _read_bodies,
     "blocks": _read_blocks,
+    "tokens": _read_tokens,
 }
 
 
-def _write_prompt(prompt: Outline | Bodies | BlockIds) -> dict[str, Json]:
+def _write_prompt(prompt: Recorded) -> dict[str, Json]:
     return _WRITERS[type(prompt)](prompt)
 
 
-def _read_prompt(row: Json) -> Outline | Bodies | BlockIds:
+def _read_prompt(row: Json) -> Recorded:
     return _READERS[row["kind"]](row)

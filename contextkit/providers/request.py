@@ -128,7 +128,7 @@ class Request(Mapping[str, Json]):
 
     def send(self, client: Any) -> Any:
         """Post it through `client` (`anthropic.Anthropic()` or `openai.OpenAI()`) and return the SDK's typed reply."""
-        _check(client, is_async=False)
+        _check(client, ENDPOINTS[self.wire].sdk, is_async=False)
         body, options = self.body, self._options(client)
         try:
             return client.post(self.path, content=body, **options)
@@ -138,7 +138,7 @@ class Request(Mapping[str, Json]):
 
     async def asend(self, client: Any) -> Any:
         """`send` for `AsyncAnthropic` and `AsyncOpenAI`; the bytes are joined off the event loop."""
-        _check(client, is_async=True)
+        _check(client, ENDPOINTS[self.wire].sdk, is_async=True)
         options = self._options(client)
         body = await asyncio.to_thread(lambda: self.body)
         try:
@@ -150,7 +150,7 @@ class Request(Mapping[str, Json]):
     def stream(self, client: Any) -> Any:
         """The SDK's stream of events (a coroutine of one, for an async client); iterate it through `context.stream(…)`."""
         endpoint = ENDPOINTS[self.wire]
-        _check(client, is_async=None)
+        _check(client, endpoint.sdk, is_async=None)
         body = self.layout.body(canonical({**self.params, **endpoint.streaming}))
         is_async = inspect.iscoroutinefunction(client.post)
         decoder = _stream_class(endpoint.sdk, endpoint.event, is_async)
@@ -218,11 +218,14 @@ class Request(Mapping[str, Json]):
         return f"<Request {self.path} {self.model.name}: {layout.n} segments, {layout.n_bytes:,} bytes, {len(layout.breakpoints)} marks>"
 
 
-def _check(client: Any, *, is_async: bool | None) -> None:
-    """Raises `UsageError` before anything is sent with what is no client, or one of the other kind (None: any)."""
+def _check(client: Any, sdk: str, *, is_async: bool | None) -> None:
+    """Raises `UsageError` before anything is sent with what is no client, one of another SDK, or one of the other kind (None: any)."""
     post = getattr(client, "post", None)
     if not callable(post):
         raise UsageError(f"{type(client).__name__} is no client: pass anthropic.Anthropic(), openai.OpenAI() or their async twins")
+    made_by = {kind.__module__.partition(".")[0] for kind in type(client).__mro__} & {endpoint.sdk for endpoint in ENDPOINTS.values()}
+    if made_by and sdk not in made_by:
+        raise UsageError(f"this request is for a client of {sdk}, not of {', '.join(made_by)}: nothing was sent")
     if is_async is not None and inspect.iscoroutinefunction(post) != is_async:
         raise UsageError("this client is not async: request.send(client)" if is_async else "an async client: await request.asend(client)")
 

@@ -13,16 +13,13 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
-from contextkit.cache.prefix_cache import Lease
+from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest
 from contextkit.layout.normal_form import normal
-from contextkit.layout.tokens import counter_for
 from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.ledger import outline
-from contextkit.models import model_named
-from contextkit.providers import PARSERS
+from contextkit.server.billing.books import Books, Said
 from contextkit.server.diagnostics import Fingerprint
 from contextkit.server.refusals.anthropic import EARLY_COUNT, moved
 from contextkit.server.refusals.refusal import Asked, Refusal, Sent, first
@@ -69,11 +66,16 @@ class _Call:
     id: str
     number: int
     at: float
+    books: Books
+    cache: PrefixCache[Any]
+    seen: Any
+    """What the cache was asked with."""
     lease: Lease
 
 
 def answer(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """The response to a request with body `raw`, in the provider's words; raises only what the callable that replies raises."""
+    wire = state.books(wire).spoken(wire)
     with state.lock:
         asked = _understood(state, wire, headers, raw)
         if isinstance(asked, Refusal):
@@ -142,10 +144,7 @@ def _understood(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes
 
 def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
     try:
-        model = model_named(sent.body["model"])
-        if model.provider != wire.family:
-            raise UnknownModel(f"{model.name} is not a model of {wire.family}")
-        parsed = PARSERS[wire.name](sent.body)
+        model, parsed = state.books(wire).understood(wire, sent)
     except UnknownModel as fault:
         return wire.unknown_model(sent.body["model"], fault)
     except UnreadableRequest as fault:
@@ -175,9 +174,11 @@ def _instead(wire: Wire, script: ReplyScript) -> Refusal | None:
 
 def _begun(state: State, wire: Wire, asked: Asked, script: ReplyScript) -> _Call:
     now, number = state.clock.now(), state.number(wire.id_prefix)
-    cache = state.cache(wire.family, asked.model, asked.sent.headers.get(wire.workspace, ""))
+    books = state.books(wire)
+    cache, seen = books.cache(wire, asked), books.seen(wire, asked)
     parts = tuple(_named(state, wire, part) for part in script.parts)
-    return _Call(state, wire, asked, script, parts, f"{wire.id_prefix}_{number:024d}", number, now, cache.begin(asked.parsed.prompt, now))
+    name, lease = f"{wire.id_prefix}_{number:024d}", cache.begin(seen, now)
+    return _Call(state, wire, asked, script, parts, name, number, now, books, cache, seen, lease)
 
 
 def _named(state: State, wire: Wire, part: Part) -> Part:
@@ -207,7 +208,8 @@ def _served(call: _Call) -> Outcome:
 
 def _never(call: _Call) -> Outcome:
     """Billed, never readable, never answered."""
-    _record(call.state, call.wire, call.asked, error="aborted", call=call, usage=call.lease.usage)
+    usage = call.books.dropped(call.cache, call.lease, call.at)
+    _record(call.state, call.wire, call.asked, error="aborted", call=call, usage=usage)
     return Outcome(0, (), (), None, False)
 
 
@@ -254,25 +256,18 @@ def _streamed(call: _Call, spoken: Answer, instead: bytes | None) -> Outcome:
 def _spoken(call: _Call, parts: tuple[Part, ...], error: str | None) -> Answer:
     """The response begins, and ends `seconds` later with `parts` said: publish, bill, record."""
     state, asked, script = call.state, call.asked, call.script
-    cache = state.cache(call.wire.family, asked.model, asked.sent.headers.get(call.wire.workspace, ""))
-    cache.publish(call.lease, call.at)
-    counted, thought = _n_output(asked, parts)
-    output = counted if script.output_tokens is None or error else script.output_tokens
+    call.cache.publish(call.lease, call.at)
+    said = call.books.said(call.wire, asked, parts)
+    output = said.n_tokens if script.output_tokens is None or error else script.output_tokens
     state.clock.advance(script.seconds)
-    usage = cache.end(call.lease, output, state.clock.now())
+    usage = call.books.ended(call.cache, call.lease, said, output, state.clock.now())
     now = Fingerprint(asked.model.name, asked.parsed.params, asked.parsed.prompt)
     diagnosis = call.wire.diagnose(state.fingerprints, now, usage.read or 0)
     if call.wire.is_remembered(asked.sent.body):
         state.fingerprints.keep(call.id, now)
-    _record(state, call.wire, asked, error=error, call=call, usage=usage, ended_at=state.clock.now(), first_byte_at=call.at)
-    return Answer(call.id, call.number, int(call.at), asked.sent.body, parts, script.ending, usage, min(thought, output), diagnosis)
-
-
-def _n_output(asked: Asked, parts: tuple[Part, ...]) -> tuple[int, int]:
-    """Tokens of everything, and of the thinking in it."""
-    counter = counter_for(asked.model)
-    sizes = [(part.type, counter.count(block)) for part, block in zip(parts, MESSAGES.content(parts), strict=True)]
-    return sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking")
+    _record(state, call.wire, asked, error=error, call=call, said=said, usage=usage, ended_at=state.clock.now(), first_byte_at=call.at)
+    thought, billed = min(said.n_thinking, output), call.books.billed(call.lease)
+    return Answer(call.id, call.number, int(call.at), asked.sent.body, parts, script.ending, usage, thought, diagnosis, billed)
 
 
 def _remember(call: _Call, spoken: Answer) -> None:
@@ -285,17 +280,15 @@ def _remember(call: _Call, spoken: Answer) -> None:
 
 
 def _record(
-    state: State, wire: Wire, asked: Asked, *, error: str | None, call: _Call | None = None, usage: Usage | None = None,
-    ended_at: float | None = None, first_byte_at: float | None = None,
+    state: State, wire: Wire, asked: Asked, *, error: str | None, call: _Call | None = None, said: Said | None = None,
+    usage: Usage | None = None, ended_at: float | None = None, first_byte_at: float | None = None,
 ) -> None:  # fmt: skip
     """One exchange: digests and sizes, no text. Conversations are told apart by their first message."""
     layout, prompt = asked.parsed.layout, asked.parsed.prompt
     start = prompt.level_ends[1]
     session = blake2b(layout.track.body(start), digest_size=8).hexdigest() if start < layout.n else "empty"
-    sent = outline(state.lanes.get(session), prompt, layout.track.entries, 0) if call else None
-    if call:
-        state.lanes[session] = prompt
-    at = call.at if call else state.clock.now()
+    sent = call.books.recorded(session, asked, call.seen, said) if call else None
+    at, provider = call.at if call else state.clock.now(), state.books(wire).provider(wire)
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
-    exchange = Exchange(made_up, session, "main", at, first_byte_at, ended_at, wire.family, asked.model.name, sent, usage, None, error)
+    exchange = Exchange(made_up, session, "main", at, first_byte_at, ended_at, provider, asked.model.name, sent, usage, None, error)
     state.ledger.append(exchange)

@@ -97,7 +97,8 @@ def _posted(state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, s
 
 def _wire_of(request: Request) -> Wire:
     """Whose words an answer outside the endpoints takes: Anthropic's client says its version on every call."""
-    return MESSAGES if "anthropic-version" in request.headers else CHAT
+    is_anthropic = "anthropic-version" in request.headers or request.url.path.startswith("/v1/messages")
+    return MESSAGES if is_anthropic else CHAT
 
 
 def _listing(state: State) -> _Endpoint:

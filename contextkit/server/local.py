@@ -20,6 +20,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.server.app import app
 from contextkit.server.replies import ReplySource
 from contextkit.server.state import Clock, State
+from contextkit.simulator.engines import Engine, engine
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -32,14 +33,17 @@ class LocalServer:
     """A provider that is not there, for the real SDK clients.
 
     `replies` is a list of scripts (see `replies.py`), a callable `(parsed, body) -> script`, or None for an echo. `now` starts the clock
-    at a given second; a clock that was given stands still unless `is_frozen=False`.
+    at a given second; a clock that was given stands still unless `is_frozen=False`. `cache` is an engine, or the name of one
+    (`contextkit.simulator.engines`): then the OpenAI-compatible endpoints take any model and are billed by that engine's cache.
     """
 
     def __init__(
         self, replies: ReplySource | Iterable[Any] | None = None, *, now: float | None = None, is_frozen: bool | None = None,
-        host: str = LOOPBACK, port: int = 0,
+        host: str = LOOPBACK, port: int = 0, cache: Engine | str | None = None,
     ) -> None:  # fmt: skip
-        self._state = State(Clock(now, is_frozen=now is not None if is_frozen is None else is_frozen), replies)
+        """Raises `UsageError` for an engine there is not."""
+        clock = Clock(now, is_frozen=now is not None if is_frozen is None else is_frozen)
+        self._state = State(clock, replies, engine(cache) if isinstance(cache, str) else cache)
         self._host, self._port = host, port
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
@@ -99,15 +103,14 @@ class LocalServer:
 
 def serve(
     host: str = LOOPBACK, port: int = 8787, *, replies: ReplySource | Iterable[Any] | None = None, now: float | None = None,
-    is_frozen: bool = False, announce: Callable[[str], None] = lambda url: None,
+    is_frozen: bool = False, cache: Engine | None = None, announce: Callable[[str], None] = lambda url: None,
 ) -> None:  # fmt: skip
-    """Answer in the foreground until interrupted; `announce` is told the URL once the port is open.
+    """Answer in the foreground until interrupted; `announce` is told the URL once it answers there.
 
     Raises `UsageError` where the port is taken, `MissingExtra` without uvicorn.
     """
-    server = _server(State(Clock(now, is_frozen=is_frozen), replies))
+    server = _server(State(Clock(now, is_frozen=is_frozen), replies, cache), lambda: announce(_url(host, listener.getsockname()[1])))
     listener = _listener(host, port)
-    announce(_url(host, listener.getsockname()[1]))
     try:
         server.run([listener])
     except KeyboardInterrupt:
@@ -116,16 +119,22 @@ def serve(
         listener.close()
 
 
-def _server(state: State) -> Server:
+def _server(state: State, started: Callable[[], None] = lambda: None) -> Server:
     try:
         import uvicorn
     except ImportError:
         raise MissingExtra("the local server", "server") from None
+
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets=sockets)
+            started()  # not before: Ctrl-C is uvicorn's from here on, and whoever was told the URL may press it at once
+
     settings = uvicorn.Config(
         app(state), log_config=None, log_level="critical", access_log=False, lifespan="off", loop="asyncio", http="h11", ws="none",
         timeout_keep_alive=75, timeout_graceful_shutdown=1, server_header=False,
     )  # fmt: skip
-    return uvicorn.Server(settings)
+    return Announced(settings)
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -12,15 +12,16 @@ from collections.abc import Iterable
 from threading import RLock
 from typing import Any
 
-from contextkit.cache.prefix_cache import PrefixCache
-from contextkit.cache.prompt import Prompt
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
-from contextkit.models import Model
+from contextkit.server.billing.books import Books
+from contextkit.server.billing.hosted import Hosted
+from contextkit.server.billing.selfhosted import SelfHosted
 from contextkit.server.diagnostics import Fingerprints
 from contextkit.server.replies import Replies, ReplySource
 from contextkit.server.signatures import Signatures
-from contextkit.simulator.reference import reference_cache
+from contextkit.server.wires.wire import Wire
+from contextkit.simulator.engines import Engine
 
 
 class Clock:
@@ -64,10 +65,13 @@ class Clock:
 class State:
     """What one server remembers. Hold `lock` while reading more than one thing of it."""
 
-    def __init__(self, clock: Clock, replies: ReplySource | Iterable[Any] | None = None) -> None:
+    def __init__(self, clock: Clock, replies: ReplySource | Iterable[Any] | None = None, engine: Engine | None = None) -> None:
+        """`engine` bills the OpenAI-compatible endpoints where it is given."""
         self.lock = RLock()
         self.clock = clock
         self.replies = Replies(replies)
+        self._hosted = Hosted()
+        self._books: dict[str, Books] = {"openai": SelfHosted(engine)} if engine else {}
         self.reset()
 
     def reset(self) -> None:
@@ -81,17 +85,13 @@ class State:
             self.fingerprints = Fingerprints()
             self.paused: set[bytes] = set()
             """Last blocks of turns that were paused: they may stand at the end of a request."""
-            self.lanes: dict[str, Prompt] = {}
-            """Last prompt recorded of each conversation."""
-            self._caches: dict[tuple[str, str, str], PrefixCache[Prompt]] = {}
+            for books in (self._hosted, *self._books.values()):
+                books.reset()
             self._counters: Counter[str] = Counter()
 
-    def cache(self, family: str, model: Model, workspace: str) -> PrefixCache[Prompt]:
-        """The cache of one model in one workspace."""
-        key = (family, model.name, workspace)
-        if key not in self._caches:
-            self._caches[key] = reference_cache(model)
-        return self._caches[key]
+    def books(self, wire: Wire) -> Books:
+        """Who bills an endpoint."""
+        return self._books.get(wire.family, self._hosted)
 
     def number(self, kind: str) -> int:
         """1, 2, 3, … for each kind."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from threading import Lock
 
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
@@ -28,13 +29,14 @@ from contextkit.simulator.reference import reference_cache
 class Account:
     """One lane's requests, predictions and bills."""
 
-    __slots__ = ("_caches", "_clock", "_lane", "_last", "_recorder", "_session")
+    __slots__ = ("_caches", "_clock", "_lane", "_last", "_lock", "_recorder", "_session")
 
     def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
         if not isinstance(ledger, Ledger):
             raise UsageError(f"ledger is a contextkit.Ledger, not {type(ledger).__name__}")
         self._session, self._lane, self._clock = session, lane, clock
         self._caches: dict[str, PrefixCache[Prompt]] = {}
+        self._lock = Lock()
         self._last: Request | None = None
         for exchange, prompt in ledger.prompts():
             if prompt is not None:
@@ -46,7 +48,8 @@ class Account:
     ) -> Request:
         """The request that sends `layout` now, with what it should be billed."""
         now, prompt = self._clock(), provider.prompt(layout, params)
-        usage = replace(self._cache(provider.model.name).quote(prompt, now), output=None, estimated=True)
+        with self._lock:
+            usage = replace(self._cache(provider.model.name).quote(prompt, now), output=None, estimated=True)
         self._last = Request(
             layout, provider.path, params, headers, usage,
             wire=provider.wire, provider=provider.name, model=provider.model, prompt=prompt, after=after, epoch=epoch, at=now,
@@ -59,8 +62,13 @@ class Account:
         return self._clock()
 
     def share(self, other: Account) -> None:
-        """Follow the same caches as `other`: a branch is sent to the same provider."""
-        self._caches = other._caches
+        """Follow the same caches as `other`: a branch is sent to the same provider, perhaps by another thread."""
+        self._caches, self._lock = other._caches, other._lock
+
+    def keep_with(self, other: Account) -> None:
+        """Write into the ledger of `other`, and follow its caches: a sub-agent's bills are its caller's. Reads nothing again."""
+        self.share(other)
+        self._recorder = other._recorder
 
     def last(self, build: Callable[[], Request]) -> Request:
         """The request built last, or a fresh one where none was."""
@@ -91,7 +99,8 @@ class Account:
             name, self._session, self._lane, request.at, first, ended, request.provider, request.model.name, None, usage, request.predicted,
             error,
         )  # fmt: skip
-        self._warm(exchange, request.prompt)
+        with self._lock:
+            self._warm(exchange, request.prompt)
         return self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)
 
     def _warm(self, exchange: Exchange, prompt: Prompt) -> None:

@@ -45,7 +45,7 @@ def test_it_is_a_prefix_cache() -> None:
     assert cache.lookup(ids(0, 200), 0.0).reason == "below_minimum"
 
 
-# --- what engines do ---------------------------------------------------------------------------------------------------------------
+# --- what engines do -------------------------------------------------------------------------------------------------------------
 
 
 def test_only_full_chunks_are_kept_unless_asked() -> None:
@@ -149,7 +149,7 @@ def test_mooncake_frees_a_share_at_once_and_spares_what_was_just_read() -> None:
     assert lapsed.lookup(ids(0, 257), 11.0).read_tokens == 0
 
 
-# --- keys --------------------------------------------------------------------------------------------------------------------------
+# --- keys ------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("other", [
@@ -178,7 +178,7 @@ def test_a_prompt_that_reads_nothing_still_writes() -> None:
     assert cache.lookup(ids(5000, 300), 0.0).read_tokens == 256
 
 
-# --- sharing -----------------------------------------------------------------------------------------------------------------------
+# --- sharing ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_instances_share_what_lies_below_and_nothing_else() -> None:
@@ -207,7 +207,7 @@ def test_a_restarted_instance_finds_the_shared_tier_as_it_was() -> None:
     assert cache.lookup(ids(0, 600), 0.0).read_tokens == 0
 
 
-# --- bytes and seconds -------------------------------------------------------------------------------------------------------------
+# --- bytes and seconds -----------------------------------------------------------------------------------------------------------
 
 
 def test_bytes_and_seconds_are_those_of_the_formula_sheet() -> None:
@@ -219,7 +219,8 @@ def test_bytes_and_seconds_are_those_of_the_formula_sheet() -> None:
     assert (gpu.n_bytes, host.n_bytes, round(host.seconds, 6)) == (0, 536_870_912, 0.021475)
     call(cache, ids(0, 4097))
     (_, into_gpu), (out_of_host, into_host) = cache.moved()
-    assert (into_gpu.n_bytes, into_gpu.seconds, out_of_host.n_bytes, into_host.n_bytes) == (3 * host.n_bytes, 0.0, host.n_bytes, 2 * host.n_bytes)
+    assert [load.n_bytes // host.n_bytes for load in (into_gpu, out_of_host, into_host)] == [3, 1, 2]
+    assert into_gpu.seconds == 0.0
 
 
 def test_capacity_may_be_in_bytes() -> None:
@@ -228,7 +229,7 @@ def test_capacity_may_be_in_bytes() -> None:
     assert cache.stats()["tokens_gpu"] == 768
 
 
-# --- re-use at another place -------------------------------------------------------------------------------------------------------
+# --- re-use at another place -----------------------------------------------------------------------------------------------------
 
 BLEND = TokenChunks(1, saves_partial=True, separator=(7, 7), reuse=Reuse(0.15, 256))
 
@@ -248,8 +249,8 @@ def test_a_chunk_behind_another_beginning_is_approximate_and_no_hit() -> None:
 
 
 def test_short_chunks_are_not_re_used_and_all_recomputed_is_nothing_saved() -> None:
-    for chunking, kept in ((BLEND, 0), (TokenChunks(1, separator=(7, 7), reuse=Reuse(1.0, 10)), 0), (TokenChunks(1, separator=(7, 7), reuse=Reuse(0.0, 10)), 100)):
-        cache = TieredCache(chunking, [Tier("gpu")])
+    for reuse, kept in ((Reuse(0.15, 256), 0), (Reuse(1.0, 10), 0), (Reuse(0.0, 10), 100)):
+        cache = TieredCache(TokenChunks(1, separator=(7, 7), reuse=reuse), [Tier("gpu")])
         call(cache, TokenIds([*document(1, 50), *document(2, 100)]))
         assert cache.lookup(TokenIds([*document(2, 100), 5]), 0.0).approximate_tokens == kept
 
@@ -265,7 +266,7 @@ def test_nothing_behind_an_approximate_chunk_becomes_exact() -> None:
     assert reads(cache, mixed) == {"gpu": 600}
 
 
-# --- figures counted by others ------------------------------------------------------------------------------------------------------
+# --- figures counted by others ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +305,7 @@ def test_two_tiers_that_hold_all_between_them_read_as_one(mooncake: list[list[in
     assert small.stats()["read_bytes_host"] > 0
 
 
-# --- snapshots and mistakes ----------------------------------------------------------------------------------------------------------
+# --- snapshots and mistakes ------------------------------------------------------------------------------------------------------
 
 
 def test_a_snapshot_restores_everything_in_another_cache() -> None:

@@ -87,6 +87,7 @@ def test_help_shows_a_line_for_every_command(run: Run) -> None:
     ended = run("--help")
     assert ended.code == 0
     assert all(f"contextkit {name} " in ended.out for name in COMMANDS)
+    assert run() == ended
     assert run("--version").out.startswith("contextkit, version ")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from contextkit.cli.demos.comparison import WAYS
 from contextkit.cli.demos.workspace import Workspace
+from contextkit.errors import InvalidCall
 from tests.cli.conftest import COMMAND, Run
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files and terminals as POSIX has them")
@@ -90,6 +91,22 @@ def test_awkward_files_are_left_alone(tmp_path: Path, run: Run) -> None:
     may_read = os.access(tmp_path / "secret", os.R_OK)
     assert Workspace(tmp_path).files == ["huge.txt", "latin.txt", "read me.txt", *(["secret"] if may_read else [])]
     assert figures(run, "--folder", tmp_path, "--turns", 8)["contextkit"]["n_misses"] == 0
+
+
+@pytest.mark.parametrize("path", [".env", ".git/config", "program", "folder", "absent.txt", "../outside.txt", "link", "a.txt\0"])
+def test_the_agent_reads_what_it_may_list_and_nothing_else(path: str, tmp_path: Path) -> None:
+    outside, root = tmp_path / "outside.txt", tmp_path / "root"
+    (root / ".git").mkdir(parents=True)
+    (root / "folder").mkdir()
+    for name in (root / ".env", root / ".git" / "config", root / "a.txt", outside):
+        name.write_text("KEY=1", "utf-8")
+    (root / "program").write_bytes(b"KEY\0")
+    if os.name == "posix":
+        (root / "link").symlink_to(outside)
+    _, read, _ = Workspace(root).tools()
+    assert read.run({"path": "./folder/../a.txt"}) == "KEY=1"
+    with pytest.raises((InvalidCall, ValueError)):
+        read.run({"path": path})
 
 
 # What is seen ----------------------------------------------------------------------------------------------------------------------------

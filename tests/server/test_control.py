@@ -71,3 +71,6 @@ def test_paths_nobody_answers(http: httpx2.Client) -> None:
         (http.post("/_contextkit/ledger"), 405),
     ):
         assert response.status_code == status and "control.py" in response.json()["error"]
+    assert http.get("/v1/messages").json()["type"] == "error"  # Anthropic's words, without its client's headers too
+    wrong = http.get("/v1/responses").json()["error"]
+    assert (wrong["type"], wrong["code"]) == ("invalid_request_error", "method_not_supported")

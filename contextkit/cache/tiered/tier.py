@@ -137,23 +137,22 @@ class TierStore:
         return stored, evicted
 
     def to_rows(self) -> list[list[Any]]:
-        """Everything `from_rows` needs, as JSON."""
+        """Everything `from_rows` needs, as JSON: chunks in the order they came, each with its frequency and place in the policy's order."""
+        places = {key: (count, place) for place, (key, count) in enumerate(self._policy.to_rows())}
         return [
-            [key.hex(), count, chunk.content.hex(), chunk.n_tokens, chunk.n_bytes, entry.uses, entry.leased_until]
-            for key, count in self._policy.to_rows()
-            for entry in [self._entries[key]]
-            for chunk in [entry.chunk]
+            [key.hex(), *places[key], entry.chunk.content.hex(), entry.chunk.n_tokens, entry.chunk.n_bytes, entry.uses, entry.leased_until]
+            for key, entry in self._entries.items()
         ]
 
     def from_rows(self, rows: Sequence[Sequence[Any]]) -> None:
         """Hold this and nothing else."""
         self.reset()
         order = []
-        for key, count, content, n_tokens, n_bytes, uses, leased_until in rows:
+        for key, count, place, content, n_tokens, n_bytes, uses, leased_until in rows:
             chunk = Chunk(bytes.fromhex(key), bytes.fromhex(content), n_tokens, n_bytes)
             self._index(chunk, _Entry(chunk, uses, -inf if leased_until is None else leased_until))
-            order.append((chunk.key, int(count)))
-        self._policy.from_rows(order)
+            order.append((place, chunk.key, int(count)))
+        self._policy.from_rows([(key, count) for _, key, count in sorted(order)])
 
     def _lacking(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Those that are not there; one that is known by its own tokens only is there as soon as those are."""

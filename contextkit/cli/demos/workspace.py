@@ -28,6 +28,7 @@ class Workspace:
         self.root = root.resolve()
         self.files = sorted(islice(self._text_files(), MAX_FILES))
         """Paths relative to the root, sorted."""
+        self._known = frozenset(self.files)
 
     def tools(self) -> list[Tool]:
         """List, read and search."""
@@ -53,7 +54,10 @@ class Workspace:
 
     def read(self, path: str, start: int = 0, n_bytes: int = MAX_BYTES) -> str:
         """Text of a file below the root."""
-        with self._inside(path).open("rb") as file:
+        found = self._inside(path)
+        if found.relative_to(self.root).as_posix() not in self._known:
+            raise InvalidCall(f"{path!r} is no text file of the project: list_files shows what there is")
+        with found.open("rb") as file:
             file.seek(start)
             return file.read(n_bytes).decode("utf-8", "replace") or "(empty)"
 

@@ -53,9 +53,10 @@ _DEFAULTS: dict[str, Json] = {
     "parallel_tool_calls": True, "text": {"format": {"type": "text"}}, "response_format": {"type": "text"}, "service_tier": "auto",
     "prompt_cache_mode": "implicit", "reasoning": {},
 }  # fmt: skip
+_WITHOUT_MARKS = Keying(dict.fromkeys((*_KEYED, "user"), TOOLS), _NEUTRAL, _DEFAULTS)
 KEYINGS: Mapping[str, Keying] = {
     "breakpoints": Keying(dict.fromkeys(_KEYED, TOOLS), _NEUTRAL | {"user"}, _DEFAULTS),
-    "implicit": Keying(dict.fromkeys((*_KEYED, "user"), TOOLS), _NEUTRAL, _DEFAULTS),
+    **dict.fromkeys(("implicit", "billed", "units"), _WITHOUT_MARKS),
 }
 """Cache of the model → what keys a prefix; before gpt-5.6 `user` chose the machine."""
 _UNKEYED_REASONING = frozenset({"summary", "generate_summary"})

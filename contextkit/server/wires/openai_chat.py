@@ -46,16 +46,21 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
     }  # fmt: skip
 
 
-def whole(answer: Answer) -> Json:
-    """A `ChatCompletion`."""
-    said = content(answer.parts)
+def message(parts: tuple[Part, ...]) -> dict[str, Json]:
+    """The assistant's message."""
+    said = content(parts)
     texts = [block["text"] for block in said if block["type"] == "text"]
     calls = [block for block in said if block["type"] == "function"]
     words = "".join(texts) if texts or not calls else None
     called = {"tool_calls": calls} if calls else {}
-    message = {"role": "assistant", "content": words, "refusal": None, "annotations": [], **called}
-    choice = {"index": 0, "message": message, "finish_reason": FINISHES[answer.stop], "logprobs": None}
-    return _envelope(answer, "chat.completion") | {"choices": [choice], "usage": usage(answer.usage, answer.thinking_tokens)}
+    return {"role": "assistant", "content": words, "refusal": None, "annotations": [], **called}
+
+
+def whole(answer: Answer) -> Json:
+    """A `ChatCompletion`."""
+    choice = {"index": 0, "message": message(answer.parts), "finish_reason": FINISHES[answer.stop], "logprobs": None}
+    bill = answer.billed(usage(answer.usage, answer.thinking_tokens))
+    return _envelope(answer, "chat.completion") | {"choices": [choice], **bill}
 
 
 def stream(answer: Answer) -> Stream:
@@ -64,7 +69,7 @@ def stream(answer: Answer) -> Stream:
     frame = _envelope(answer, "chat.completion.chunk") | ({"usage": None} if wants_usage else {})
     tail = _chunk(frame, {}, FINISHES[answer.stop])
     if wants_usage:
-        tail += event(frame | {"choices": [], "usage": usage(answer.usage, answer.thinking_tokens)})
+        tail += event(frame | {"choices": [], **answer.billed(usage(answer.usage, answer.thinking_tokens))})
     head = _chunk(frame, {"role": "assistant", "content": "", "refusal": None})
     return Stream(head, tuple(_deltas(frame, answer.parts)), tail + b"data: [DONE]\n\n")
 

@@ -75,7 +75,7 @@ def whole(answer: Answer) -> Json:
         "incomplete_details": reason and {"reason": reason},
         "completed_at": None if reason else answer.at,
         "output": items(answer.parts, str(answer.number)),
-        "usage": usage(answer.usage, answer.thinking_tokens),
+        **answer.billed(usage(answer.usage, answer.thinking_tokens)),
         "prompt_cache_diagnostics": answer.diagnosis,
     }
 

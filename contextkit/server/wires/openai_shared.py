@@ -15,6 +15,7 @@ TYPES: dict[int, tuple[str, str | None]] = {
     401: ("invalid_request_error", "invalid_api_key"),
     403: ("invalid_request_error", "permission_denied"),
     404: ("invalid_request_error", "not_found"),
+    405: ("invalid_request_error", "method_not_supported"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
     500: ("server_error", "server_error"),
     503: ("service_unavailable_error", "server_overloaded"),

@@ -41,6 +41,8 @@ class Answer:
     """How much of the output is thinking."""
     diagnosis: Json
     """Why the cache missed, in the wire's words; None where nobody asked."""
+    billed: Callable[[Json], dict[str, Json]]
+    """OpenAI's counters → the fields of a response that tell the bill, as whoever answers spells them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,280 @@
+"""`contextkit simulate`: what a cache would have done with a trace, at one capacity or at many."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from contextkit.canonical import canonical
+from contextkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from contextkit.ledger.ledger import Ledger
+    from contextkit.simulator.blocks.caches import Setting
+    from contextkit.simulator.blocks.request import BlockRequest
+    from contextkit.simulator.compare import Comparison
+
+UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+"""What a letter behind a capacity means."""
+ENDLESS = ("unbounded", "inf", "none")
+"""Words for a capacity without end."""
+MOMENTS = ("in-turn", "together")
+"""When conversations of several files begin: each after the last, or all at once."""
+OFTEN = 64
+"""Requests between two looks at the progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    caches: tuple[str, ...]
+    policies: tuple[str, ...]
+    orders: tuple[str, ...]
+    capacities: tuple[int | None, ...]
+    instances: int
+    routing: str
+    slots: int
+    host_capacity: int | None
+    shared_host: bool
+    arrival: str
+    model: str | None
+    bytes_per_token: int | None
+    per_session: bool
+    html: str | None
+    as_json: bool
+
+
+def _words(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip().lower() for word in value.split(",") if word.strip()))
+
+
+def _capacities(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int | None, ...]:
+    return tuple(dict.fromkeys(map(_capacity, _words(ctx, param, value or ENDLESS[0]))))
+
+
+def _capacity(word: str) -> int | None:
+    """A number of blocks, `k`, `m` and `g` for thousands; raises `BadParameter` for what is none."""
+    if word in ENDLESS:
+        return None
+    digits, unit = (word[:-1], UNITS[word[-1]]) if word[-1] in UNITS else (word, 1)
+    try:
+        blocks = round(float(digits.replace("_", "")) * unit)
+    except (ValueError, OverflowError):
+        blocks = 0
+    if blocks < 1:
+        raise click.BadParameter(f"{word!r} is no number of blocks: give 1 or more, such as 500, 10k, 1.5m, or unbounded")
+    return blocks
+
+
+@click.command("simulate")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.option("--cache", "caches", default="vllm", show_default=True, callback=_words, help="vllm, sglang, llamacpp, tiered; anthropic, openai.")
+@click.option("--policy", "policies", default="", callback=_words, help="lru, lfu, length-aware, fifo, …; each cache has its own.")
+@click.option("--order", "orders", default="tail-first", show_default=True, callback=_words, help="tail-first, in-order: last used block.")
+@click.option("--capacity", "capacities", callback=_capacities, help="Blocks an instance holds: 500, 10k, unbounded.  [default: unbounded]")
+@click.option("--instances", default=1, show_default=True, type=click.IntRange(1), help="How many of the cache there are.")
+@click.option("--routing", default="round-robin", show_default=True, help="round-robin, session or prefix.")
+@click.option("--slots", default=1, show_default=True, type=click.IntRange(1), help="llamacpp: requests served at a time.")
+@click.option("--host-capacity", type=click.IntRange(1), help="tiered: blocks below the GPU.  [default: twice --capacity]")
+@click.option("--shared-host", is_flag=True, help="tiered: one host tier for all instances.")
+@click.option("--arrival", type=click.Choice(MOMENTS), default="in-turn", show_default=True, help="How traces of several files follow.")
+@click.option("--model", help="anthropic, openai: the model to bill instead of the recorded one.")
+@click.option("--bytes-per-token", type=click.IntRange(1), help="Size of one token's keys and values; adds bytes.")
+@click.option("--per-session", is_flag=True, help="Each session's figures too (with --json).")
+@click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write a page that plots hit rate against capacity.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+def command(traces: tuple[str, ...], **given: Any) -> None:
+    """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester) and ledgers, plain or .gz.
+
+    A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies, orders and capacities, divided by commas, are
+    replayed side by side.
+
+    \b
+    contextkit simulate traces/ --capacity 1k,10k,100k
+    contextkit simulate trace.jsonl.gz --policy lru,lfu,length-aware --capacity 10k,50k --html curve.html
+    contextkit simulate traces/ --instances 8 --routing prefix --capacity 20k --json
+    contextkit simulate ledger.jsonl --cache anthropic --model claude-opus-4-5
+    """
+    from contextkit.report.comparison import as_json, show
+
+    options = Options(**given)
+    with _stoppable() as is_stopped:
+        comparison = _compared(traces, options, is_stopped)
+        if options.as_json:
+            document = as_json(comparison, options.bytes_per_token, has_sessions=options.per_session)
+            click.echo(canonical({**document, "interrupted": is_stopped()}))
+        else:
+            show(comparison, options.bytes_per_token)
+        if options.html:
+            _write_page(comparison, traces, options.html)
+        if is_stopped():
+            click.echo("interrupted: these are the figures of the requests replayed so far", err=True)
+            raise click.exceptions.Exit(130)
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C is remembered, so that what is done can be shown; a second one ends at once."""
+    pressed: list[int] = []
+
+    def press(number: int, frame: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _compared(traces: Sequence[str], options: Options, is_stopped: Callable[[], bool]) -> Comparison:
+    from contextkit.importers.block_trace import found_in
+    from contextkit.simulator.compare import Comparison, compare
+    from contextkit.simulator.hosted import PROVIDERS, replay_hosted
+
+    hosted = [cache for cache in options.caches if cache in PROVIDERS]
+    settings = _settings([cache for cache in options.caches if cache not in PROVIDERS], options)
+    if hosted and settings:
+        raise UsageError(f"{hosted[0]} bills prompts and {settings[0].cache} holds blocks: no trace has both, replay them one after the other")
+    names = [file for name in traces for file in (_ledger_in(name) or found_in([name]))]
+    if hosted:
+        ledger = _joined(names)
+        outcomes = tuple(replay_hosted(ledger, cache, options.model) for cache in hosted)
+        return Comparison(outcomes if options.per_session else tuple(replace(outcome, sessions={}) for outcome in outcomes), {}, ())
+    with _watched(_requests(names, options.arrival), is_stopped) as requests:
+        return compare(requests, settings, options.routing, has_sessions=options.per_session, has_curve=_has_curve(settings, options))
+
+
+def _has_curve(settings: Sequence[Setting], options: Options) -> bool:
+    """A page shows the whole curve where that can be had; without NumPy it has to be the capacities asked for, if any were."""
+    from importlib.util import find_spec
+
+    is_asked = any(setting.capacity is not None for setting in settings)
+    return options.html is not None and (not is_asked or find_spec("numpy") is not None)
+
+
+def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
+    """Every combination; raises `UsageError` naming what there is where one of them is none."""
+    from contextkit.simulator.blocks.caches import CACHES, Setting
+    from contextkit.simulator.hosted import PROVIDERS
+
+    for cache in caches:
+        if cache not in CACHES:
+            raise UsageError(f"{cache!r} is no cache: use one of {', '.join((*CACHES, *PROVIDERS))}")
+    rows = ((cache, policy) for cache in caches for policy in (options.policies or CACHES[cache].policies[:1]))
+    return [
+        Setting(cache, policy, order, capacity, options.instances, options.slots, options.host_capacity, options.shared_host)
+        for (cache, policy), order, capacity in product(rows, options.orders, options.capacities)
+    ]
+
+
+def _ledger_in(name: str) -> list[str]:
+    """The ledger of a context's folder, which has other files too."""
+    ledger = Path(name) / "ledger.jsonl"
+    return [str(ledger)] if ledger.is_file() else []
+
+
+def _requests(names: Sequence[str], arrival: str) -> Iterator[BlockRequest]:
+    from contextkit.importers.block_trace import BlockTraces, content_of
+    from contextkit.simulator.blocks.request import requests_of
+
+    traces = BlockTraces()
+    if arrival == "together":
+        yield from traces.together(names)
+        return
+    for name in names:
+        content = content_of(name)
+        if not _is_ledger(content):
+            yield from traces.read(name, content)
+            continue
+        ledger = _joined([name])
+        n_before = len(ledger)
+        requests = list(requests_of(ledger))
+        if n_before and not requests:
+            raise UsageError(f"{name}: this ledger has no block ids, which engines hold: replay it with --cache anthropic or --cache openai")
+        yield from requests
+
+
+def _is_ledger(content: bytes) -> bool:
+    """Whether its calls are read through a ledger; what is of no known format is taken for a block trace, whose reader says what is wrong."""
+    from contextkit.importers.block_trace import is_block_trace
+    from contextkit.importers.found import FORMATS
+
+    first = content[: content.find(b"\n") + 1 or None]
+    known = next((known for known in FORMATS if known.is_it(first)), None)
+    return known is not None and known.is_it is not is_block_trace
+
+
+def _joined(names: Sequence[str]) -> Ledger:
+    """The ledgers of all files as one; where there are several, the file stands before the session."""
+    from contextkit.importers.found import ledger_at
+    from contextkit.ledger.ledger import Ledger
+
+    joined = Ledger()
+    for name in names:
+        for exchange in ledger_at(name)[1]:
+            joined.append(exchange if len(names) == 1 else replace(exchange, session=f"{Path(name).name}:{exchange.session}"))
+    return joined
+
+
+@contextmanager
+def _watched(requests: Iterable[BlockRequest], is_stopped: Callable[[], bool]) -> Iterator[Iterable[BlockRequest]]:
+    """The same requests up to Ctrl-C, counted on a terminal's standard error, where nothing of it stays."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        yield _counted(requests, is_stopped, bar, bar.add_task("reading", total=None))
+
+
+def _counted(requests: Iterable[BlockRequest], is_stopped: Callable[[], bool], bar: Any, task: Any) -> Iterator[BlockRequest]:
+    blocks = 0
+    for number, request in enumerate(requests, 1):
+        if is_stopped():
+            return
+        yield request
+        blocks += len(request.ids)
+        if number % OFTEN == 0:
+            bar.update(task, description=f"{number:,} requests, {blocks:,} blocks replayed")
+
+
+def _write_page(comparison: Comparison, traces: Sequence[str], path: str) -> None:
+    from contextkit.report.curve import page
+
+    counts = comparison.outcomes[0].counts
+    title = f"Hit rate by capacity: {', '.join(Path(name).name or name for name in traces)}"
+    sizes = ", ".join(map(str, comparison.sizes))
+    subtitle = f"{counts.requests:,} requests, {counts.blocks or 0:,} blocks of {sizes} tokens, {counts.tokens:,} tokens of prompt"
+    Path(path).write_text(page(title, subtitle, _lines(comparison)), "utf-8", newline="\n")
+    click.echo(f"{path} written", err=True)
+
+
+def _lines(comparison: Comparison) -> list[Any]:
+    """A line for each cache and policy, the capacities that were asked for marked on it."""
+    from contextkit.report.comparison import label
+    from contextkit.report.curve import Line
+
+    groups: dict[str, list[Any]] = {}
+    for outcome in comparison.outcomes:
+        groups.setdefault(label(outcome, comparison.outcomes), []).append(outcome)
+    lines = []
+    for name, outcomes in groups.items():
+        setting = outcomes[0].setting
+        curve = comparison.curves.get(setting.order) if (setting.cache, setting.policy, setting.instances) == ("vllm", "lru", 1) else None
+        marks = sorted((outcome.setting.capacity, outcome.counts.hit_rate) for outcome in outcomes if outcome.setting.capacity is not None)
+        ceilings = [outcome.counts.hit_rate for outcome in outcomes if outcome.setting.capacity is None]
+        ceiling = curve.hit_rate(None) if curve else next(iter(ceilings), None)
+        lines.append(Line(name, tuple(curve.points()) if curve else tuple(marks), tuple(marks), ceiling))
+    return lines

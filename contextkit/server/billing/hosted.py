@@ -1,0 +1,86 @@
+"""Bills as hosted providers make them: a reference cache for each model in each workspace, sizes as the model's counter counts them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from contextkit.cache.prefix_cache import Lease, PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.errors import UnknownModel
+from contextkit.layout.tokens import counter_for
+from contextkit.ledger.exchange import Outline
+from contextkit.ledger.ledger import outline
+from contextkit.models import Model, model_named
+from contextkit.providers import PARSERS
+from contextkit.providers.provider import Parsed
+from contextkit.server.billing.books import Said
+from contextkit.server.refusals.refusal import Asked, Sent
+from contextkit.server.replies import Part
+from contextkit.server.wires import anthropic_messages
+from contextkit.server.wires.wire import Wire
+from contextkit.simulator.reference import reference_cache
+
+
+class Hosted:
+    """The providers of the model table; satisfies `Books`."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget caches and conversations."""
+        self._lanes: dict[str, Prompt] = {}
+        self._caches: dict[tuple[str, str, str], PrefixCache[Prompt]] = {}
+
+    def spoken(self, wire: Wire) -> Wire:
+        """As its provider speaks it."""
+        return wire
+
+    def provider(self, wire: Wire) -> str:
+        """The wire's own."""
+        return wire.family
+
+    def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
+        """A body that asks a model of this provider."""
+        model = model_named(sent.body["model"])
+        if model.provider != wire.family:
+            raise UnknownModel(f"{model.name} is not a model of {wire.family}")
+        return model, PARSERS[wire.name](sent.body)
+
+    def seen(self, wire: Wire, asked: Asked) -> Prompt:
+        """Digests, sizes and marks."""
+        return asked.parsed.prompt
+
+    def cache(self, wire: Wire, asked: Asked) -> PrefixCache[Any]:
+        """The cache of one model in one workspace."""
+        key = wire.family, asked.model.name, asked.sent.headers.get(wire.workspace, "")
+        if key not in self._caches:
+            self._caches[key] = reference_cache(asked.model)
+        return self._caches[key]
+
+    def said(self, wire: Wire, asked: Asked, parts: tuple[Part, ...]) -> Said:
+        """Counted like a prompt."""
+        counter = counter_for(asked.model)
+        sizes = [(part.type, counter.count(block)) for part, block in zip(parts, anthropic_messages.WIRE.content(parts), strict=True)]
+        return Said(sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking"), array("i"))
+
+    def ended(self, cache: PrefixCache[Any], lease: Lease, said: Said, output: int, now: float) -> Usage:
+        """The whole bill."""
+        return cache.end(lease, output, now)
+
+    def dropped(self, cache: PrefixCache[Any], lease: Lease, now: float) -> Usage:
+        """Billed all the same; nothing becomes readable."""
+        return lease.usage
+
+    def recorded(self, session: str, asked: Asked, seen: Prompt, said: Said | None) -> Outline:
+        """The difference to the conversation's last prompt."""
+        before, self._lanes[session] = self._lanes.get(session), seen
+        return outline(before, seen, asked.parsed.layout.track.entries, 0)
+
+    def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:
+        """As OpenAI spells them."""
+        return lambda usage: {"usage": usage}

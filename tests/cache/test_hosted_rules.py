@@ -1,0 +1,200 @@
+"""Rules of OpenAI, Azure, Gemini and DeepSeek, played as their documentation tells them (the page stands in the row's `source`)."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from contextkit.cache.hosted.content_cache import ContentCache, storage_usd
+from contextkit.cache.hosted.hosted_cache import hosted_cache
+from contextkit.cache.hosted.rules import HOSTED, Rule
+from contextkit.cache.prompt import Breakpoint
+from contextkit.errors import UsageError
+from tests.cache.hosted_prompts import bill, call, talk
+
+HEAD, ASK, OTHER = ("head", 5000), ("ask", 700), ("other", 700)
+
+
+@pytest.mark.parametrize("rule", HOSTED.values(), ids=HOSTED)
+def test_every_rule_makes_a_cache_and_names_its_source(rule: Rule) -> None:
+    cache = hosted_cache(rule)
+    assert call(cache, talk(HEAD, ASK)).prompt == 5700
+    assert rule.source.startswith("https://") and rule.unsure <= {field.name for field in fields(Rule)}
+    assert not rule.ttls_seconds or rule.ttl_seconds in rule.ttls_seconds
+
+
+# --- OpenAI from gpt-5.6 on ------------------------------------------------------------------------------------------------------
+
+
+def ending(at: int, ttl: int = 1800) -> Breakpoint:
+    """The automatic mark: the latest message ending, which looks back over earlier ones."""
+    return Breakpoint(at, ttl, lookback=21)
+
+
+def explicit(at: int, ttl: int = 1800) -> Breakpoint:
+    return Breakpoint(at, ttl, lookback=1)
+
+
+def test_openai_writes_the_boundary_exactly_from_1024_tokens_on() -> None:
+    cache = hosted_cache(HOSTED["openai"])
+    assert bill(call(cache, talk(("a", 1023), marks=[ending(0)]))) == (1023, 0, 0, 0)
+    assert bill(call(cache, talk(("b", 1025), marks=[ending(0)]))) == (0, 0, 1025, 0)
+    assert bill(call(cache, talk(("b", 1025), ASK, marks=[ending(1)]))) == (0, 1025, 700, 0)
+
+
+def test_openai_reuse_refreshes_half_an_hour_free_of_charge() -> None:
+    cache = hosted_cache(HOSTED["openai"])
+    prompt = talk(HEAD, ASK, marks=[ending(1)])
+    call(cache, prompt)
+    assert [bill(call(cache, prompt, at)) for at in (1799.0, 3598.0)] == [(0, 5700, 0, 0)] * 2
+    assert cache.lookup(prompt, 3598.0 + 1800).reason == "ttl_expired"
+
+
+def test_openai_bills_twelve_hours_apart() -> None:
+    cache = hosted_cache(HOSTED["openai"])
+    prompt = talk(HEAD, ASK, marks=[explicit(0, 43200), ending(1)])
+    assert bill(call(cache, prompt)) == (0, 0, 700, 5000)
+    assert cache.lookup(prompt, 43199.0).read_tokens == 5000
+
+
+def test_openai_explicit_marks_do_not_look_back() -> None:
+    cache = hosted_cache(HOSTED["openai"])
+    call(cache, talk(HEAD, ASK, marks=[ending(1)]))
+    assert cache.lookup(talk(HEAD, ASK, OTHER, marks=[explicit(2)]), 1.0).reason == "out_of_reach"
+    assert cache.lookup(talk(HEAD, ASK, OTHER, marks=[ending(2)]), 1.0).read_tokens == 5700
+
+
+def test_openai_separates_keys_and_spills_above_fifteen_a_minute() -> None:
+    cache = hosted_cache(replace(HOSTED["openai"], n_servers=4))
+    prompt = talk(HEAD, ASK, marks=[ending(1)])
+    reads = [call(cache, prompt, at=float(second)).read for second in range(32)]
+    assert [index for index, read in enumerate(reads) if not read] == [0, 15, 30]
+    assert call(cache, prompt, at=200.0).read == 5700  # the rush is over: home again
+    assert call(cache, replace(prompt, namespaces=(b"other key",) * 3), at=200.0).read == 0
+
+
+# --- OpenAI before that ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "shared", "read"), [
+    ("openai-older", 1023, 0), ("openai-older", 1024, 1024), ("openai-older", 5000, 4992),
+    ("openai-5.5", 2047, 0), ("openai-5.5", 5000, 4096),
+])  # fmt: skip
+def test_earlier_openai_models_read_in_whole_steps(name: str, shared: int, read: int) -> None:
+    cache = hosted_cache(HOSTED[name])
+    assert bill(call(cache, talk(("head", shared), ASK))) == (shared + 700, 0, 0, 0)
+    assert call(cache, talk(("head", shared), ("another", 10))).read == read
+
+
+def test_earlier_openai_models_keep_a_day_or_some_minutes() -> None:
+    for name, seconds in (("openai-older", 86400), ("openai-in-memory", 300)):
+        cache = hosted_cache(HOSTED[name])
+        call(cache, talk(HEAD, ASK))
+        assert cache.lookup(talk(HEAD, ASK), seconds - 1.0).read_tokens == 5632
+        assert cache.lookup(talk(HEAD, ASK), float(seconds)).reason == "ttl_expired"
+
+
+def test_earlier_openai_models_separate_what_keys_them() -> None:
+    cache = hosted_cache(HOSTED["openai-older"])
+    call(cache, talk(HEAD, ASK, settings="tools in this order"))
+    assert call(cache, talk(HEAD, ASK, settings="tools in that order")).read == 0
+
+
+# --- Azure -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_azure_offers_half_an_hour_only_and_otherwise_does_as_openai() -> None:
+    cache = hosted_cache(HOSTED["azure-openai"])
+    with pytest.raises(UsageError, match="offers 1800"):
+        cache.begin(talk(HEAD, marks=[explicit(0, 43200)]), 0.0)
+    assert bill(call(cache, talk(HEAD, marks=[explicit(0)]))) == (0, 0, 5000, 0)
+    assert bill(call(cache, talk(HEAD, ASK, marks=[explicit(0)]))) == (700, 5000, 0, 0)
+    assert bill(call(cache, talk(("small", 1000), marks=[explicit(0)]))) == (1000, 0, 0, 0)
+
+
+# --- Gemini ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shared", "least", "read"), [(4095, 4096, 0), (4096, 4096, 4096), (2048, 2048, 2048), (2047, 2048, 0)])
+def test_gemini_reads_from_the_models_minimum_on_and_never_bills_a_write(shared: int, least: int, read: int) -> None:
+    cache = hosted_cache(replace(HOSTED["gemini"], min_tokens=least))
+    assert bill(call(cache, talk(("head", shared), ASK))) == (shared + 700, 0, 0, 0)
+    assert bill(call(cache, talk(("head", shared), OTHER))) == (shared + 700 - read, read, 0, 0)
+
+
+def test_gemini_projects_do_not_share() -> None:
+    cache = hosted_cache(HOSTED["gemini"])
+    call(cache, talk(HEAD, settings="one project"))
+    assert call(cache, talk(HEAD, settings="another")).read == 0
+
+
+def test_gemini_explicit_contents_live_as_long_as_asked_and_reading_does_not_help() -> None:
+    cache = ContentCache(HOSTED["gemini-explicit"].min_tokens)
+    made, asked = talk(HEAD, marks=[Breakpoint(0, 0)]), talk(HEAD, ASK, marks=[Breakpoint(0, 0)])
+    cache.create(made, ttl_seconds=90, now=0.0)
+    assert [bill(call(cache, asked, at)) for at in (1.0, 89.0)] == [(700, 5000, 0, 0)] * 2
+    assert bill(call(cache, asked, 90.0)) == (5700, 0, 0, 0)
+    assert cache.lookup(asked, 90.0).reason == "ttl_expired"
+
+
+def test_gemini_explicit_contents_must_be_named_and_be_large_enough() -> None:
+    cache = ContentCache(HOSTED["gemini-explicit"].min_tokens)
+    cache.create(talk(HEAD, marks=[Breakpoint(0, 0)]), 3600, 0.0)
+    assert cache.lookup(talk(HEAD, ASK), 1.0).reason == "no_breakpoint"
+    assert cache.lookup(talk(("another", 5000), ASK, marks=[Breakpoint(0, 0)]), 1.0).reason == "first_write"
+    with pytest.raises(UsageError, match="4096"):
+        cache.create(talk(("small", 4000), marks=[Breakpoint(0, 0)]), 3600, 0.0)
+    with pytest.raises(UsageError, match="breakpoint"):
+        cache.create(talk(HEAD), 3600, 0.0)
+
+
+def test_gemini_storage_costs_from_creation_to_expiry_or_deletion() -> None:
+    """A million tokens at 4.50 dollars an hour: half an hour, then extended, then deleted after 45 minutes."""
+    cache = ContentCache()
+    content = cache.create(talk(("book", 1_000_000), marks=[Breakpoint(0, 0)]), 1800, now=0.0)
+    assert storage_usd(content, until=900.0, usd_per_mtok_hour=4.5) == 1.125
+    assert storage_usd(content, until=1e6, usd_per_mtok_hour=4.5) == 2.25
+    longer = cache.extend(content, 3600, now=1000.0)
+    assert longer.expires_at == 4600.0
+    assert storage_usd(cache.delete(longer, now=2700.0), until=1e6, usd_per_mtok_hour=4.5) == 3.375
+    for act in (cache.delete, lambda gone, now: cache.extend(gone, 60, now)):
+        with pytest.raises(UsageError, match="again"):
+            act(longer, 2701.0)
+
+
+# --- DeepSeek --------------------------------------------------------------------------------------------------------------------
+
+A, B, C, D = ("A", 900), ("B", 100), ("C", 200), ("D", 300)
+
+
+def test_deepseek_first_example_a_longer_conversation_contains_the_whole_unit() -> None:
+    cache = hosted_cache(HOSTED["deepseek"])
+    call(cache, talk(A, B))
+    assert bill(call(cache, talk(A, B, C))) == (200, 1000, 0, 0)
+
+
+def test_deepseek_second_example_the_third_request_hits_the_common_prefix() -> None:
+    cache = hosted_cache(HOSTED["deepseek"])
+    assert [call(cache, talk(A, ask)).read for ask in (B, C, D)] == [0, 0, 900]
+
+
+def test_deepseek_reads_whole_units_only() -> None:
+    cache = hosted_cache(HOSTED["deepseek"])
+    call(cache, talk(A, B, C))
+    assert cache.lookup(talk(A, B), 1.0).reason == "first_write"
+    assert cache.lookup(talk(A, B, C, D), 1.0).read_tokens == 1200
+
+
+def test_deepseek_keeps_the_end_of_the_answer_too() -> None:
+    cache = hosted_cache(HOSTED["deepseek"])
+    call(cache, talk(A, B))
+    assert cache.lookup(talk(A, B, ("answer", 50), D), 1.0).read_tokens == 1000
+    cache.answered(talk(A, B, ("answer", 50)), 1.0)  # type: ignore[attr-defined]
+    assert cache.lookup(talk(A, B, ("answer", 50), D), 2.0).read_tokens == 1050
+
+
+def test_deepseek_cuts_long_inputs_at_an_interval_where_one_is_given() -> None:
+    cache = hosted_cache(replace(HOSTED["deepseek"], granularity_tokens=256))
+    call(cache, talk(A, B))
+    assert call(cache, talk(A, C)).read == 768
