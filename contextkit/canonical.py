@@ -57,7 +57,9 @@ def canonical(value: Json, *, sort: bool = False) -> bytes:
         return _spell(value, sort)
     is_faithful = all(type(leaf) is float and _has_no_exponent(leaf) for leaf in _unusual(value))
     is_ordered = not sort or _ASTRAL.search(written) is None
-    return written if is_faithful and is_ordered else _spell(value, sort)
+    if not is_faithful or not is_ordered:
+        return _spell(value, sort)
+    return bytes(memoryview(written))  # a copy: orjson's own keeps the room it wrote in, several times what it wrote
 
 
 def parse(data: bytes | str) -> Json:

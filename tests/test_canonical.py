@@ -7,6 +7,7 @@ import json
 import math
 import struct
 import time
+import tracemalloc
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
@@ -339,3 +340,12 @@ def test_a_megabyte_of_text_costs_less_than_three_times_orjson_alone() -> None:
         if ratio < 3:
             return
     pytest.fail(f"canonical took {ratio:.1f} times what orjson takes")
+
+
+def test_what_is_kept_takes_the_room_of_its_bytes() -> None:
+    texts = [f"{index} said, \"quoted\"\n" * 60 for index in range(300)]
+    tracemalloc.start()
+    kept = [canonical({"text": text}) for text in texts]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1.2 * sum(map(len, kept))

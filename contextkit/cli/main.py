@@ -72,7 +72,7 @@ def main() -> None:
     except click.ClickException as error:
         click.echo(f"contextkit: {' '.join(error.format_message().split())}", err=True)
         code = 2
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # the latter is how rich's console says it (rich.console.Console.on_broken_pipe)
         code = _left()
     sys.exit(code)
 

@@ -77,7 +77,7 @@ def _capacity(word: str) -> int | None:
 
 @click.command("simulate")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@click.option("--cache", "caches", default="vllm", show_default=True, callback=_words, help="vllm, sglang, llamacpp, tiered; anthropic, openai.")
+@click.option("--cache", "caches", default="vllm", callback=_words, help="vllm (default), sglang, llamacpp, tiered; anthropic, openai.")
 @click.option("--policy", "policies", default="", callback=_words, help="lru, lfu, length-aware, fifo, …; each cache has its own.")
 @click.option("--order", "orders", default="tail-first", show_default=True, callback=_words, help="tail-first, in-order: last used block.")
 @click.option("--capacity", "capacities", callback=_capacities, help="Blocks an instance holds: 500, 10k, unbounded.  [default: unbounded]")
@@ -93,7 +93,7 @@ def _capacity(word: str) -> int | None:
 @click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write a page that plots hit rate against capacity.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(traces: tuple[str, ...], **given: Any) -> None:
-    """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester) and ledgers, plain or .gz.
+    """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester, plain or .gz) and ledgers.
 
     A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies, orders and capacities, divided by commas, are
     replayed side by side.
@@ -146,7 +146,7 @@ def _compared(traces: Sequence[str], options: Options, is_stopped: Callable[[], 
     hosted = [cache for cache in options.caches if cache in PROVIDERS]
     settings = _settings([cache for cache in options.caches if cache not in PROVIDERS], options)
     if hosted and settings:
-        raise UsageError(f"{hosted[0]} bills prompts and {settings[0].cache} holds blocks: no trace has both, replay them one after the other")
+        raise UsageError(f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other")
     names = [file for name in traces for file in (_ledger_in(name) or found_in([name]))]
     if hosted:
         ledger = _joined(names)
@@ -202,12 +202,12 @@ def _requests(names: Sequence[str], arrival: str) -> Iterator[BlockRequest]:
         n_before = len(ledger)
         requests = list(requests_of(ledger))
         if n_before and not requests:
-            raise UsageError(f"{name}: this ledger has no block ids, which engines hold: replay it with --cache anthropic or --cache openai")
+            raise UsageError(f"{name}: no block ids in this ledger, and engines hold nothing else: use --cache anthropic or openai")
         yield from requests
 
 
 def _is_ledger(content: bytes) -> bool:
-    """Whether its calls are read through a ledger; what is of no known format is taken for a block trace, whose reader says what is wrong."""
+    """Whether its calls come by a ledger; what is of no known format is taken for a block trace, whose reader says what is wrong."""
     from contextkit.importers.block_trace import is_block_trace
     from contextkit.importers.found import FORMATS
 
@@ -276,5 +276,6 @@ def _lines(comparison: Comparison) -> list[Any]:
         marks = sorted((outcome.setting.capacity, outcome.counts.hit_rate) for outcome in outcomes if outcome.setting.capacity is not None)
         ceilings = [outcome.counts.hit_rate for outcome in outcomes if outcome.setting.capacity is None]
         ceiling = curve.hit_rate(None) if curve else next(iter(ceilings), None)
-        lines.append(Line(name, tuple(curve.points()) if curve else tuple(marks), tuple(marks), ceiling))
+        points = sorted({*curve.points(), *marks}) if curve else marks
+        lines.append(Line(name, tuple(points), tuple(marks), ceiling))
     return lines

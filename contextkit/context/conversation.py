@@ -83,7 +83,10 @@ class Conversation:
     def from_messages(
         cls, provider: Provider, body: Json, *, tools: Iterable[Any] | None = None, folder: str | Path | None = None, **options: Any
     ) -> Self:
-        """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares."""
+        """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares.
+
+        Of `body` it takes system, tools and messages: parameters are those of `provider`, and the layout places its own marks.
+        """
         system, definitions, turns = adopt(provider, body)
         given = {"system": system or None, "tools": adopted(definitions, () if tools is None else tools), **options}
         context = cls(provider, **given) if folder is None else cls.open(folder, provider, **given)

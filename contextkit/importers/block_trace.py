@@ -39,7 +39,9 @@ STDIN = "-"
 """Stands for standard input."""
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 """What is read of a folder."""
-EXPECTED = 'expected a Mooncake line {"timestamp", "input_length", "output_length", "hash_ids"} or a kv-cache-tester object {"requests": […]}'
+EXPECTED = (
+    'expected a Mooncake line {"timestamp", "input_length", "output_length", "hash_ids"} or a kv-cache-tester object {"requests": […]}'
+)
 """Said by every error."""
 _GZIP = b"\x1f\x8b"
 
@@ -54,13 +56,13 @@ def found_in(names: Iterable[str]) -> list[str]:
 
 def _named(name: str) -> list[str]:
     path = Path(name)
-    if name == STDIN or path.is_file():
+    if name == STDIN or (path.exists() and not path.is_dir()):  # a pipe is read like a file
         return [name]
     if path.is_dir():
         files = [str(file) for file in sorted(path.rglob("*")) if file.name.endswith(SUFFIXES) and file.is_file()]
         what = f"no {', '.join(SUFFIXES)} in this folder"
     else:
-        files, what = sorted(glob.glob(name, recursive=True)), "no such file"
+        files, what = sorted(glob.glob(name, recursive=True)), "no such file"  # noqa: PTH207 - a pattern may be absolute
     if not files:
         raise UnreadableLog(f"{name}: {what}; give traces, folders of them, or - for standard input")
     return files
@@ -147,10 +149,11 @@ def _conversation(name: str, content: bytes, offset: int) -> Iterator[BlockReque
         requests = trace["requests"]
         if not isinstance(requests, list) or not size:
             raise ValueError("requests is no list, or block_size is 0")
+        rows = list(_nested(requests, "$.requests", "main", 0.0))
     except (KeyError, TypeError, ValueError) as fault:
         line = content.count(b"\n", 0, getattr(fault, "pos", 0)) + 1
         raise UnreadableLog(f"{name}:{line}: {_said(fault)}; {EXPECTED}") from None
-    for place, lane, since, row in _nested(requests, "$.requests", "main", 0.0):
+    for place, lane, since, row in rows:
         try:
             ids, at = _ids(row["hash_ids"], offset), since + row["t"]
             yield BlockRequest(session, lane, at, size, ids, _size(row["in"]), _size(row.get("out", 0)), str(row.get("model", "")))
@@ -199,7 +202,8 @@ def ledger_of(requests: Iterable[BlockRequest]) -> Ledger:
     number: Callable[[], int] = count().__next__
     for request in requests:
         ledger.append(Exchange(
-            id=f"{request.session}/{number()}", session=request.session, lane=request.lane, at=request.at, first_byte_at=None, ended_at=None,
-            provider="", model=request.model, prompt=BlockIds(request.size, tuple(request.ids)), usage=None, predicted=None, error=None,
+            id=f"{request.session}/{number()}", session=request.session, lane=request.lane,
+            at=request.at, first_byte_at=None, ended_at=None, provider="", model=request.model,
+            prompt=BlockIds(request.size, tuple(request.ids)), usage=None, predicted=None, error=None,
         ))  # fmt: skip
     return ledger

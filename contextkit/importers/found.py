@@ -59,10 +59,10 @@ def _first_line(file: Path) -> bytes:
     try:
         with file.open("rb") as lines:
             first = lines.readline(_LONGEST)
-        if first.startswith(_GZIP):
-            with gzip.open(file) as unpacked:
-                return unpacked.readline(_LONGEST)
-        return first
+        if not first.startswith(_GZIP):
+            return first
+        with gzip.open(file) as unpacked:
+            return unpacked.readline(_LONGEST)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         return first  # of no known format: packed, and not whole
     except OSError as fault:

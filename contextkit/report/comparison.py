@@ -25,7 +25,8 @@ def as_json(comparison: Comparison, bytes_per_token: int | None, *, has_sessions
     document: dict[str, Json] = {"format": 1, "block_tokens": list(comparison.sizes), **(rows[0] if rows else {}), "per_capacity": rows}
     if has_sessions and comparison.outcomes:
         document["per_session"] = [
-            {"cache": outcome.setting.cache, "policy": outcome.setting.policy, "capacity": outcome.setting.capacity, "session": name, **_counts(counts)}
+            {"cache": outcome.setting.cache, "policy": outcome.setting.policy, "capacity": outcome.setting.capacity, "session": name}
+            | _counts(counts)
             for outcome in comparison.outcomes for name, counts in outcome.sessions.items()
         ]  # fmt: skip
         document["session_hit_rate"] = spread([counts.hit_rate for counts in comparison.outcomes[0].sessions.values()])

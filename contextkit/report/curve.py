@@ -35,11 +35,12 @@ class Line:
 
 def page(title: str, subtitle: str, lines: Sequence[Line], unit: str = "blocks") -> str:
     """The whole page: heading, figure, legend, and the asked-for numbers as a table."""
+    note = "<p>Dotted: the rate without an end of room.</p>" if any(line.ceiling is not None for line in lines) else ""
     legend = "".join(f"<li>{_swatch(index)}{escape(line.name)}</li>" for index, line in enumerate(lines))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body><main><h1>{escape(title)}</h1>"
-        f"<p>{escape(subtitle)}</p>\n{figure(title, lines, unit)}\n<ul>{legend}</ul>\n{_table(lines, unit)}</main></body></html>\n"
+        f"<p>{escape(subtitle)}</p>\n{figure(title, lines, unit)}\n<ul>{legend}</ul>\n{note}{_table(lines, unit)}</main></body></html>\n"
     )
 
 
@@ -47,15 +48,21 @@ def figure(title: str, lines: Sequence[Line], unit: str = "blocks") -> str:
     """The figure alone, as SVG; colours of text and grid are those of the page around it."""
     scale = _Scale(lines)
     drawn = [part for index, line in enumerate(lines) for part in _drawn(index, line, scale)]
-    return "\n".join([
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg" fill="none" font-family="system-ui, sans-serif" '
-        f'font-size="13"><title>{escape(title)}: hit rate by capacity</title>',
-        *_rates(scale), *_capacities(scale),
-        f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 14}" text-anchor="middle" fill="currentColor">capacity in {escape(unit)}, '
-        "logarithmic</text>",
-        f'<text transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2:.0f}) rotate(-90)" text-anchor="middle" fill="currentColor">blocks hit</text>',
-        *drawn, "</svg>",
-    ])  # fmt: skip
+    opening = (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg" fill="none" '
+        f'font-family="system-ui, sans-serif" font-size="13"><title>{escape(title)}</title>'
+    )
+    across = _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "middle", f"capacity in {unit}, logarithmic")
+    upwards = f'<g transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2:.0f}) rotate(-90)">{_text(0, 0, "middle", "hit rate")}</g>'
+    return "\n".join([opening, *_rates(scale), *_capacities(scale), across, upwards, *drawn, "</svg>"])
+
+
+def _text(x: float, y: float, anchor: str, words: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{escape(words)}</text>'
+
+
+def _rule(way: str, opacity: float) -> str:
+    return f'<path d="{way}" stroke="currentColor" stroke-opacity="{opacity}"/>'
 
 
 class _Scale:
@@ -65,6 +72,8 @@ class _Scale:
         sizes = [capacity for line in lines for capacity, _ in (*line.points, *line.marks)] or [1, 10]
         rates = [rate for line in lines for _, rate in (*line.points, *line.marks)] + [line.ceiling or 0.0 for line in lines]
         low, high = log10(min(sizes)), log10(max(sizes))
+        self.low: float
+        self.high: float
         self.low, self.high = (low, high) if high - low > 0.3 else (floor(low), ceil(high + 0.01))
         self.top = max(0.1, ceil(max(rates, default=1.0) * 10 + 0.2) / 10)
 
@@ -78,8 +87,8 @@ class _Scale:
 def _rates(scale: _Scale) -> Iterator[str]:
     for step in range(round(scale.top * 10) + 1):
         y = scale.y(step / 10)
-        yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" stroke-opacity="{0.5 if step == 0 else 0.13}"/>'
-        yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="currentColor">{step * 10} %</text>'
+        yield _rule(f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}", 0.5 if step == 0 else 0.13)
+        yield _text(LEFT - 8, y + 4, "end", f"{step * 10} %")
 
 
 def _capacities(scale: _Scale) -> Iterator[str]:
@@ -90,15 +99,16 @@ def _capacities(scale: _Scale) -> Iterator[str]:
             capacity = factor * 10**power
             if scale.low - 1e-9 <= log10(capacity) <= scale.high + 1e-9:
                 x = scale.x(capacity)
-                yield f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="currentColor" stroke-opacity="0.13"/>'
-                yield f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle" fill="currentColor">{_short(capacity)}</text>'
+                yield _rule(f"M{x:.1f} {TOP}V{HEIGHT - BOTTOM}", 0.13)
+                yield _text(x, HEIGHT - BOTTOM + 20, "middle", _short(capacity))
 
 
 def _drawn(index: int, line: Line, scale: _Scale) -> Iterator[str]:
     colour, dash = _look(index)
     if line.ceiling is not None:
         y = scale.y(line.ceiling)
-        yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{colour}" stroke-opacity="0.55" stroke-dasharray="1 5" stroke-width="1.5"/>'
+        look = f'stroke="{colour}" stroke-opacity="0.6" stroke-dasharray="2 6" stroke-width="1.5"'
+        yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" {look}/>'
     if line.points:
         way = "L".join(f"{scale.x(capacity):.1f} {scale.y(rate):.1f}" for capacity, rate in line.points)
         yield f'<path d="M{way}" stroke="{colour}" stroke-width="2.2" stroke-linejoin="round" stroke-dasharray="{dash}"/>'
@@ -132,7 +142,7 @@ def _short(capacity: float) -> str:
 def _table(lines: Sequence[Line], unit: str) -> str:
     rows = [f"<tr><td>{escape(line.name)}<td>{capacity:,}<td>{rate:.4f}</tr>" for line in lines for capacity, rate in line.marks]
     rows += [f"<tr><td>{escape(line.name)}<td>unbounded<td>{line.ceiling:.4f}</tr>" for line in lines if line.ceiling is not None]
-    return f"<table><tr><th>cache<th>{escape(unit)}<th>blocks hit</tr>{''.join(rows)}</table>" if rows else ""
+    return f"<table><tr><th>cache<th>{escape(unit)}<th>hit rate</tr>{''.join(rows)}</table>" if rows else ""
 
 
 _STYLE = (

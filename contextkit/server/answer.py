@@ -54,7 +54,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
     """A request that was let in."""
 
     state: State
@@ -72,9 +72,20 @@ class _Call:
     """What the cache was asked with."""
     lease: Lease
 
+    @property
+    def wait_seconds(self) -> float:
+        """Real seconds until its response begins."""
+        return self.script.wait_seconds
+
 
 def answer(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """The response to a request with body `raw`, in the provider's words; raises only what the callable that replies raises."""
+    call = admit(state, wire, headers, raw)
+    return call if isinstance(call, Outcome) else serve(call)
+
+
+def admit(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
+    """A request begins: refused, or let in, billed and waiting for its response to begin (`Call.wait_seconds`)."""
     wire = state.books(wire).spoken(wire)
     with state.lock:
         asked = _understood(state, wire, headers, raw)
@@ -85,7 +96,14 @@ def answer(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> 
         if refusal:
             _record(state, wire, asked, error=refusal.type)
             return refused(state, wire, refusal)
-        return _served(_begun(state, wire, asked, script))
+        return _begun(state, wire, asked, script)
+
+
+def serve(call: Call, *, is_gone: bool = False) -> Outcome:
+    """Its response begins, and is given; `is_gone`: nobody waits for it any more, so it never begins."""
+    with call.state.lock:
+        kind = call.script.fault.kind if call.script.fault else "none"
+        return _never(call) if is_gone else _ENDINGS[kind](call)
 
 
 def count_tokens(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
@@ -172,13 +190,13 @@ def _instead(wire: Wire, script: ReplyScript) -> Refusal | None:
 # Serving -----------------------------------------------------------------------------------------------------------------------------
 
 
-def _begun(state: State, wire: Wire, asked: Asked, script: ReplyScript) -> _Call:
+def _begun(state: State, wire: Wire, asked: Asked, script: ReplyScript) -> Call:
     now, number = state.clock.now(), state.number(wire.id_prefix)
     books = state.books(wire)
     cache, seen = books.cache(wire, asked), books.seen(wire, asked)
     parts = tuple(_named(state, wire, part) for part in script.parts)
     name, lease = f"{wire.id_prefix}_{number:024d}", cache.begin(seen, now)
-    return _Call(state, wire, asked, script, parts, name, number, now, books, cache, seen, lease)
+    return Call(state, wire, asked, script, parts, name, number, now, books, cache, seen, lease)
 
 
 def _named(state: State, wire: Wire, part: Part) -> Part:
@@ -201,26 +219,21 @@ def _identified(state: State, wire: Wire, part: Any) -> Part:
 _NAMES: dict[str, Callable[[State, Wire, Any], Part]] = {"text": lambda state, wire, part: part, "thinking": _signed, "call": _identified}
 
 
-def _served(call: _Call) -> Outcome:
-    kind = call.script.fault.kind if call.script.fault else "none"
-    return _ENDINGS[kind](call)
-
-
-def _never(call: _Call) -> Outcome:
+def _never(call: Call) -> Outcome:
     """Billed, never readable, never answered."""
     usage = call.books.dropped(call.cache, call.lease, call.at)
     _record(call.state, call.wire, call.asked, error="aborted", call=call, usage=usage)
     return Outcome(0, (), (), None, False)
 
 
-def _completed(call: _Call) -> Outcome:
+def _completed(call: Call) -> Outcome:
     """The response as it should be."""
     spoken = _spoken(call, call.parts, None)
     _remember(call, spoken)
     return _streamed(call, spoken, None) if call.asked.sent.body.get("stream") else answered(call.state, call.wire, call.wire.whole(spoken))
 
 
-def _cut(call: _Call) -> Outcome:
+def _cut(call: Call) -> Outcome:
     """A part of the response, then nothing."""
     spoken = _spoken(call, call.parts[: _n_parts(call)], "cut")
     if call.asked.sent.body.get("stream"):
@@ -229,7 +242,7 @@ def _cut(call: _Call) -> Outcome:
     return replace(whole, chunks=(whole.chunks[0][: len(whole.chunks[0]) // 2],), is_whole=False)
 
 
-def _broken(call: _Call) -> Outcome:
+def _broken(call: Call) -> Outcome:
     """A part of the response, then an error."""
     fault = cast("ErrorEvent", call.script.fault)
     spoken = _spoken(call, call.parts[: _n_parts(call)], fault.type)
@@ -238,25 +251,26 @@ def _broken(call: _Call) -> Outcome:
     return _streamed(call, spoken, call.wire.error_event(refusal)) if is_streamed else refused(call.state, call.wire, refusal)
 
 
-_ENDINGS: dict[str, Callable[[_Call], Outcome]] = {"none": _completed, "never": _never, "cut": _cut, "error_event": _broken}
+_ENDINGS: dict[str, Callable[[Call], Outcome]] = {"none": _completed, "never": _never, "cut": _cut, "error_event": _broken}
 
 
-def _n_parts(call: _Call) -> int:
+def _n_parts(call: Call) -> int:
     after: int = getattr(call.script.fault, "after_parts", len(call.parts))
     return after
 
 
-def _streamed(call: _Call, spoken: Answer, instead: bytes | None) -> Outcome:
+def _streamed(call: Call, spoken: Answer, instead: bytes | None) -> Outcome:
     """The events of what was spoken; `instead` stands where the end would."""
     stream = call.wire.stream(spoken)
     headers = (*_headers(call.state, call.wire), ("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
     return Outcome(200, headers, (stream.head, *stream.parts, stream.tail if instead is None else instead), None, True)
 
 
-def _spoken(call: _Call, parts: tuple[Part, ...], error: str | None) -> Answer:
+def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> Answer:
     """The response begins, and ends `seconds` later with `parts` said: publish, bill, record."""
     state, asked, script = call.state, call.asked, call.script
-    call.cache.publish(call.lease, call.at)
+    began = state.clock.now()
+    call.cache.publish(call.lease, began)
     said = call.books.said(call.wire, asked, parts)
     output = said.n_tokens if script.output_tokens is None or error else script.output_tokens
     state.clock.advance(script.seconds)
@@ -265,12 +279,12 @@ def _spoken(call: _Call, parts: tuple[Part, ...], error: str | None) -> Answer:
     diagnosis = call.wire.diagnose(state.fingerprints, now, usage.read or 0)
     if call.wire.is_remembered(asked.sent.body):
         state.fingerprints.keep(call.id, now)
-    _record(state, call.wire, asked, error=error, call=call, said=said, usage=usage, ended_at=state.clock.now(), first_byte_at=call.at)
+    _record(state, call.wire, asked, error=error, call=call, said=said, usage=usage, ended_at=state.clock.now(), first_byte_at=began)
     thought, billed = min(said.n_thinking, output), call.books.billed(call.lease)
     return Answer(call.id, call.number, int(call.at), asked.sent.body, parts, script.ending, usage, thought, diagnosis, billed)
 
 
-def _remember(call: _Call, spoken: Answer) -> None:
+def _remember(call: Call, spoken: Answer) -> None:
     """What a later request is checked against."""
     blocks = call.wire.content(spoken.parts)
     if call.asked.model.binds_thinking and any(part.type == "thinking" for part in spoken.parts):
@@ -280,7 +294,7 @@ def _remember(call: _Call, spoken: Answer) -> None:
 
 
 def _record(
-    state: State, wire: Wire, asked: Asked, *, error: str | None, call: _Call | None = None, said: Said | None = None,
+    state: State, wire: Wire, asked: Asked, *, error: str | None, call: Call | None = None, said: Said | None = None,
     usage: Usage | None = None, ended_at: float | None = None, first_byte_at: float | None = None,
 ) -> None:  # fmt: skip
     """One exchange: digests and sizes, no text. Conversations are told apart by their first message."""

@@ -5,6 +5,7 @@ Takes HTTP, gives HTTP: routes, bodies, broken connections. What is answered is 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS, Model
 from contextkit.server import control
-from contextkit.server.answer import CHAT, COUNT, MESSAGES, RESPONSES, Outcome, answer, answered, count_tokens, failed, refused
+from contextkit.server.answer import CHAT, COUNT, MESSAGES, RESPONSES, Call, Outcome, admit, answered, count_tokens, failed, refused, serve
 from contextkit.server.refusals.refusal import Refusal, Sent, first
 from contextkit.server.state import State
 from contextkit.server.wires.wire import Wire
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _POSTS = (
-    ("/v1/messages", MESSAGES, answer),
+    ("/v1/messages", MESSAGES, admit),
     ("/v1/messages/count_tokens", COUNT, count_tokens),
-    ("/v1/chat/completions", CHAT, answer),
-    ("/v1/responses", RESPONSES, answer),
+    ("/v1/chat/completions", CHAT, admit),
+    ("/v1/responses", RESPONSES, admit),
 )
 
 
@@ -84,15 +85,24 @@ async def _hang_up(receive: Receive) -> None:
 _Endpoint = Callable[["Request"], Awaitable[Any]]
 
 
-def _posted(state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, str], bytes], Outcome]) -> _Endpoint:
+def _posted(state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, str], bytes], Outcome | Call]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
         try:
-            return Written(act(state, wire, request.headers, raw))
+            call = act(state, wire, request.headers, raw)
+            return Written(call if isinstance(call, Outcome) else await _awaited(call, request))
         except Exception as fault:  # noqa: BLE001  # a user's callable may raise anything; its trace is logged, the client gets a 500
             return Written(failed(state, wire, fault))
 
     return endpoint
+
+
+async def _awaited(call: Call, request: Request) -> Outcome:
+    """The response, once it begins; a client that left before then gets none, and nothing of its request becomes readable."""
+    if not call.wait_seconds:
+        return serve(call)
+    await asyncio.sleep(call.wait_seconds)
+    return serve(call, is_gone=await request.is_disconnected())
 
 
 def _wire_of(request: Request) -> Wire:

@@ -99,6 +99,8 @@ class ReplyScript(_Value):
     """None: counted."""
     seconds: float = Field(default=0.0, ge=0)
     """How far the clock moves between the beginning of the response and its end."""
+    wait_seconds: float = Field(default=0.0, ge=0, le=600)
+    """Real seconds between the request and the beginning of its response: calls made meanwhile find nothing of it in the cache."""
     fault: Fault | None = None
 
     @property

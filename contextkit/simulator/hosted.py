@@ -36,7 +36,7 @@ def replay_hosted(ledger: Ledger, provider: str, model: str | None = None) -> Ou
         if isinstance(exchange.prompt, Outline):
             asked.append(_asked(exchange, exchange.prompt, _row(provider, model or exchange.model)))
     if not len(asked):
-        raise UsageError(f"{provider} bills prompts, and no call of this trace has the outline of one: replay it on an engine, such as vllm")
+        raise UsageError(f"{provider} bills prompts, and no call of this trace has the outline of one: replay it on an engine, as vllm")
     replayed = simulate(asked)
     total = summarise(replayed).total
     sessions: dict[str, list[Usage]] = {}

@@ -64,8 +64,11 @@ class Curve:
         return self.hit_blocks(capacity) / self.n_blocks if self.n_blocks else 0.0
 
     def points(self, n: int = 200) -> list[tuple[int, float]]:
-        """At most `n` capacities, evenly spaced by ratio from 1 to all there is, with the hit rate of each."""
-        steps = (round(self.n_distinct ** (step / max(1, n - 1))) for step in range(n)) if self.n_distinct else ()
+        """At most `n` capacities, evenly spaced by ratio, with the hit rate of each: from a hundredth of all hits on."""
+        if not self.n_distinct:
+            return []
+        start = max(1, int(self._hits.searchsorted(self.hit_blocks(None) / 100)))
+        steps = (round(start * (self.n_distinct / start) ** (step / max(1, n - 1))) for step in range(n))
         return [(capacity, self.hit_rate(capacity)) for capacity in dict.fromkeys(steps)]
 
     def _index(self, capacity: int | None) -> int:
@@ -164,9 +167,8 @@ def _distances(np: Any, previous: Ints, starts: Ints, request: Ints, n_distinct:
     known = previous[first] >= 0
     first, length = first[known], length[known]
     last_use, begins = previous[first], starts[request[first]]
-    at_begin, at_use = (
-        now - last_use - _again_since(np, times, last_use, length) for now, times in ((begins, request[first]), (first, np.arange(len(first))))
-    )
+    at_begin = begins - last_use - _again_since(np, request[first], last_use, length)
+    at_use = first - last_use - _again_since(np, np.arange(len(first)), last_use, length)
     inside = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
     places = np.repeat(first, length) + inside
     both = np.full((2, n), n_distinct + 1, np.int64)
@@ -181,8 +183,9 @@ def _again_since(np: Any, times: Ints, last_use: Ints, length: Ints) -> Ints:
     In falling order of last use, level by level from the highest bit of the time: what has the bit adds up what stands before it in
     its group without the bit; then each group is divided by the bit, stably.
     """
+    total: Ints = np.zeros(len(times), np.int64)
     falling = np.argsort(-last_use)
-    time, weight, total = times[falling], length[falling], np.zeros(len(times), np.int64)
+    time, weight = times[falling], length[falling]
     for bit in reversed(range(int(times.max(initial=0)).bit_length())):
         is_set = (time >> bit & 1).astype(bool)
         before = np.cumsum(np.where(is_set, 0, weight))
@@ -198,10 +201,12 @@ def _again_since(np: Any, times: Ints, last_use: Ints, length: Ints) -> Ints:
 def _running_maximum(np: Any, distance: Ints, request: Ints, n_distinct: int) -> Ints:
     """Largest distance from the front of the request to each block: requests are lifted apart, so one pass does them all."""
     lift = request * (n_distinct + 2)
-    return np.maximum.accumulate(distance + lift) - lift
+    reach: Ints = np.maximum.accumulate(distance + lift) - lift
+    return reach
 
 
 def _cumulative(np: Any, distance: Ints, n_distinct: int, weights: Ints | None = None) -> Ints:
     """Capacity → how many distances are at most that, first uses left out; `weights` counts them by size."""
     counts = np.bincount(distance, weights, minlength=n_distinct + 2)[: n_distinct + 1]
-    return np.cumsum(counts).astype(np.int64)
+    reached: Ints = np.cumsum(counts).astype(np.int64)
+    return reached

@@ -70,8 +70,8 @@ def test_a_request_knows_what_it_includes_while_somebody_speaks() -> None:
     assert all(after == last for after, last in included)
 
 
-def test_sub_agents_side_by_side_are_billed_once_each(desk: Desk) -> None:
-    context = desk.context("one")
+def test_sub_agents_side_by_side_are_billed_once_each(claude: Desk) -> None:
+    context = claude.context("one")
 
     def work(number: int) -> None:
         helper = context.spawn(f"part {number}", system=SYSTEM)
@@ -79,10 +79,9 @@ def test_sub_agents_side_by_side_are_billed_once_each(desk: Desk) -> None:
             helper.receive(_reply(f"{number}-{turn}"), helper.request())
             helper.user(f"and then? {number}-{turn}")
 
-    if desk.wire.output == "max_tokens":
-        together(*[lambda number=number: work(number) for number in range(6)])  # type: ignore[misc]
-        assert len({exchange.id for exchange in context.ledger}) == len(context.ledger) == 48
-        assert len(context.summary().lanes) == 6
+    together(*[lambda number=number: work(number) for number in range(6)])  # type: ignore[misc]
+    assert len({exchange.id for exchange in context.ledger}) == len(context.ledger) == 48
+    assert len(context.summary().lanes) == 6
 
 
 def test_a_sub_agent_does_not_read_the_ledger_again() -> None:

@@ -1,0 +1,205 @@
+"""`contextkit simulate`: what it prints, what it refuses, and Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from contextkit.importers.block_trace import BlockTraces, ledger_of
+from contextkit.ledger.ledger import Ledger
+from tests.cli.conftest import COMMAND, Run, pi_session
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+
+
+def a_trace(path: Path, n: int = 60, seed: int = 1) -> str:
+    """Conversations behind a shared beginning, their turns mixed."""
+    draw, grown, lines = random.Random(seed), [[0, 1, 2] for _ in range(8)], []
+    for at in range(n):
+        ids = draw.choice(grown)
+        ids += range(1000 + at * 10, 1000 + at * 10 + draw.randrange(1, 5))
+        lines.append(json.dumps({"timestamp": at * 100, "input_length": 512 * len(ids) - 100, "output_length": 9, "hash_ids": ids}))
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    return a_trace(tmp_path / "trace.jsonl")
+
+
+def said(run: Run, *args: object) -> dict[str, Any]:
+    ended = run("simulate", *args, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    document = json.loads(ended.out)
+    assert isinstance(document, dict)
+    return document
+
+
+def test_json_has_the_first_cache_on_top_and_every_cache_in_a_list(run: Run, trace: str) -> None:
+    document = said(run, trace, "--policy", "lru,lfu", "--capacity", "10,1k,unbounded", "--bytes-per-token", 100)
+    rows = document["per_capacity"]
+    assert [(row["policy"], row["capacity"]) for row in rows] == [(p, c) for p in ("lru", "lfu") for c in (10, 1000, None)]
+    assert {name: document[name] for name in rows[0]} == rows[0]
+    assert set(rows[0]) == {
+        "cache", "policy", "order", "instances", "capacity", "requests", "blocks", "hit_blocks", "hit_rate", "tokens", "hit_tokens",
+        "token_hit_rate", "evictions", "capacity_bytes", "hit_bytes",
+    }  # fmt: skip
+    for row in rows:
+        assert (row["hit_rate"], row["token_hit_rate"]) == (row["hit_blocks"] / row["blocks"], row["hit_tokens"] / row["tokens"])
+        assert row["hit_bytes"] == 100 * row["hit_tokens"]
+        assert row["capacity_bytes"] == (row["capacity"] and row["capacity"] * 512 * 100)
+    assert document["block_tokens"] == [512] and document["interrupted"] is False and "per_session" not in document
+
+
+def test_many_capacities_are_the_same_as_each_alone(run: Run, trace: str) -> None:
+    capacities = [3, 8, 13, 21, 34, 55, 89, 144, 233]
+    together = said(run, trace, "--capacity", ",".join(map(str, capacities)))["per_capacity"]
+    assert together == [said(run, trace, "--capacity", capacity)["per_capacity"][0] for capacity in capacities]
+
+
+def test_each_session_where_asked_for(run: Run, tmp_path: Path) -> None:
+    a_trace(tmp_path / "a.jsonl", seed=1)
+    a_trace(tmp_path / "b.jsonl", seed=2)
+    document = said(run, tmp_path, "--per-session")
+    assert [row["session"] for row in document["per_session"]] == ["a.jsonl", "b.jsonl"]
+    assert sum(row["blocks"] for row in document["per_session"]) == document["blocks"]
+    assert document["session_hit_rate"]["sessions"] == 2
+
+
+@pytest.mark.parametrize("cache", ["vllm", "sglang", "llamacpp", "tiered"])
+def test_every_engine_takes_a_trace(run: Run, trace: str, cache: str) -> None:
+    document = said(run, trace, "--cache", cache, "--capacity", 200, "--instances", 2, "--routing", "prefix")
+    assert (document["cache"], document["requests"]) == (cache, 60) and 0.3 < document["hit_rate"] < 1
+
+
+def test_standard_input_and_a_ledger_say_what_the_file_says(run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = said(run, trace, "--capacity", 50)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(trace).read_bytes())))
+    assert said(run, "-", "--capacity", 50) == expected
+    with Ledger(tmp_path / "kept" / "ledger.jsonl") as ledger:
+        for exchange in ledger_of(BlockTraces().read(trace)):
+            ledger.append(exchange)
+    from_ledger = said(run, tmp_path / "kept", "--capacity", 50)
+    assert (from_ledger["hit_blocks"], from_ledger["evictions"]) == (expected["hit_blocks"], expected["evictions"])
+
+
+def test_a_session_goes_through_a_hosted_cache_with_its_price(run: Run, tmp_path: Path) -> None:
+    session = pi_session(tmp_path / "session.jsonl", 6)
+    document = said(run, session, "--cache", "anthropic")
+    assert document["blocks"] is None and document["requests"] == 6
+    assert document["hit_rate"] == document["token_hit_rate"] >= 0
+    assert document["cost_usd"] > 0 and document["cost_uncached_usd"] > 0
+    assert said(run, session, "--cache", "openai", "--model", "gpt-5.6-sol")["cache"] == "openai"
+
+
+def test_a_real_session_would_have_been_read_nearly_whole(run: Run, shared: Path) -> None:
+    path = shared / "data" / "pi" / "before-compaction.jsonl"
+    if not path.is_file():
+        pytest.skip("the session is not beside this checkout")
+    document = said(run, path, "--cache", "anthropic")
+    assert document["requests"] == 484 and document["hit_rate"] > 0.95 and document["cost_usd"] < document["cost_uncached_usd"] / 4
+
+
+def test_the_table_has_a_row_a_cache(run: Run, trace: str) -> None:
+    ended = run("simulate", trace, "--policy", "lru,fifo", "--capacity", "40,unbounded")
+    assert ended.code == 0
+    assert "60 requests" in ended.out and "blocks of 512 tokens" in ended.out
+    rows = [line.split() for line in ended.out.splitlines() if line.startswith("vllm")]
+    assert [row[:3] for row in rows] == [["vllm", policy, room] for policy in ("lru", "fifo") for room in ("40", "unbounded")]
+
+
+def test_the_page_stands_alone_and_shows_every_line(run: Run, trace: str, tmp_path: Path) -> None:
+    page = tmp_path / "curve.html"
+    ended = run("simulate", trace, "--policy", "lru,lfu", "--capacity", "10,100,unbounded", "--html", page)
+    assert ended.code == 0
+    text = page.read_text("utf-8")
+    assert not re.search(r"<script|<link|<img|@import|url\(|src=", text)
+    assert set(re.findall(r"https?://[^\"' <]+", text)) <= {"http://www.w3.org/2000/svg"}
+    match = re.search(r"<svg viewBox.*?</svg>\n<ul>", text, re.DOTALL)
+    assert match
+    figure = ET.fromstring(match[0].removesuffix("\n<ul>"))
+    assert len(figure.findall(".//{*}circle")) == 4
+    assert "vllm lru</li>" in text and "vllm lfu</li>" in text and "<td>unbounded<td>" in text
+
+
+def test_without_numpy_a_page_needs_capacities(run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    real = __import__("importlib.util").util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name == "numpy" else real(name, *rest))
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    page = tmp_path / "curve.html"
+    assert run("simulate", trace, "--capacity", "10,100", "--html", page).code == 0 and page.is_file()
+    ended = run("simulate", trace, "--html", tmp_path / "other.html")
+    assert ended.code == 2 and 'pip install "contextkit[numpy]"' in ended.err
+
+
+MISTAKES = {
+    "an unknown cache": (["--cache", "redis"], "'redis' is no cache: use one of vllm, sglang, llamacpp, tiered, anthropic, openai"),
+    "a policy of another cache": (["--policy", "slru"], "vllm has no policy 'slru': use one of lru, lfu, length-aware, fifo"),
+    "an unknown order": (["--order", "up"], "use one of tail-first, in-order"),
+    "an unknown routing": (["--routing", "chance"], "use one of round-robin, session, prefix"),
+    "no room": (["--capacity", "0"], "is no number of blocks"),
+    "room that is no number": (["--capacity", "lots"], "'lots' is no number of blocks"),
+    "a hosted cache for blocks": (["--cache", "anthropic"], "no call of this trace has the outline"),
+    "a hosted cache beside an engine": (["--cache", "vllm,openai"], "replay one after the other"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line_that_names_what_there_is(name: str, run: Run, trace: str) -> None:
+    args, text = MISTAKES[name]
+    ended = run("simulate", trace, *args)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert text in ended.err
+
+
+def test_a_bad_line_is_named_by_file_and_line(run: Run, trace: str) -> None:
+    path = Path(trace)
+    lines = path.read_text("utf-8").splitlines()
+    path.write_text("\n".join([*lines[:6], '{"timestamp": 1}', *lines[6:]]), "utf-8")
+    ended = run("simulate", trace)
+    assert ended.code == 2 and f"{trace}:7: no 'hash_ids'" in ended.err
+
+
+def test_a_session_has_no_blocks_for_an_engine(run: Run, tmp_path: Path) -> None:
+    ended = run("simulate", pi_session(tmp_path / "session.jsonl", 3))
+    assert ended.code == 2 and "--cache anthropic or openai" in ended.err
+
+
+@posix
+def test_ctrl_c_prints_what_is_done(tmp_path: Path) -> None:
+    """The second trace is a pipe nobody writes to yet: when the command is in the middle is known, not guessed."""
+    first, second = a_trace(tmp_path / "first.jsonl"), tmp_path / "second.jsonl"
+    os.mkfifo(second)
+    command = [*COMMAND, "simulate", first, str(second), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with open(_opened(second, process), "wb") as pipe:  # the command has its first trace behind it
+            process.send_signal(signal.SIGINT)
+            pipe.write(Path(a_trace(tmp_path / "third.jsonl")).read_bytes())
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and "interrupted" in err and "Traceback" not in err
+    document = json.loads(out)
+    assert document["interrupted"] is True and document["requests"] == 60
+
+
+def _opened(pipe: Path, process: subprocess.Popen[str]) -> int:
+    """The pipe's writing end, as soon as somebody reads from it."""
+    while process.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            time.sleep(0.02)
+    pytest.fail(f"it ended too early: {process.communicate()}")

@@ -1,0 +1,400 @@
+"""`serve --cache`: the real client against a self-hosted engine's cache, and its ledger replayed through the same engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contextkit.cache.block.block_cache import BlockCache
+from contextkit.cache.block.engine import Shape
+from contextkit.cache.block.trace_cache import TraceCache
+from contextkit.cache.usage import Usage
+from contextkit.errors import LogCorrupt, UsageError
+from contextkit.ledger.exchange import BlockIds, Exchange, Tokens
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.row import encode
+from contextkit.ledger.summary import summarise
+from contextkit.server import LocalServer
+from contextkit.server.answer import CHAT, RESPONSES, answer
+from contextkit.server.state import Clock, State
+from contextkit.simulator.engines import ENGINES, engine
+from contextkit.simulator.simulate import simulate
+from tests.cli.conftest import COMMAND
+
+HEAD = "You are careful. " * 40
+SMALL: dict[str, dict[str, Any]] = {
+    "vllm": {"block_size": 4, "capacity_tokens": 600},
+    "sglang": {"block_size": 2, "capacity_tokens": 600},
+    "llamacpp": {"slots": 2, "host_tokens": 600, "cache_reuse": 8},
+    "tiered": {"block_size": 8, "capacity_tokens": 300, "host_tokens": 500},
+}
+"""Sizes at which a few conversations do not fit."""
+ALL = tuple(ENGINES)
+Said = list[dict[str, Any]]
+
+
+@contextmanager
+def serving(name: str, replies: Any = None, **options: Any) -> Iterator[tuple[LocalServer, openai.OpenAI]]:
+    with (
+        LocalServer(replies, now=0.0, cache=engine(name, **options)) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client,
+    ):
+        yield server, client
+
+
+def asked(client: openai.OpenAI, *words: str, **more: Any) -> Any:
+    messages: Any = [{"role": "system", "content": HEAD}, *({"role": "user", "content": word} for word in words)]
+    return client.chat.completions.create(model="my/own-model", messages=messages, **more)
+
+
+def cached(reply: Any) -> int:
+    return int(reply.usage.prompt_tokens_details.cached_tokens)
+
+
+def bills(ledger: Ledger) -> list[Usage | None]:
+    return [exchange.usage and replace(exchange.usage, estimated=False) for exchange in ledger]
+
+
+# What the engines report ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1), ("llamacpp", 1), ("tiered", 256)])
+def test_an_identical_prompt_computes_its_last_token_again(name: str, unit: int) -> None:
+    with serving(name) as (_, client):
+        first, second = asked(client, "hello " * 200), asked(client, "hello " * 200)
+        size = first.usage.prompt_tokens
+        assert cached(first) == 0
+        assert cached(second) == (size - (name != "tiered")) // unit * unit
+        assert second.usage.prompt_tokens == size and second.model == "my/own-model"
+
+
+@pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1), ("llamacpp", 1)])
+def test_a_conversation_reads_prompt_and_reply_but_the_last_sampled_token(name: str, unit: int) -> None:
+    with serving(name) as (_, client):
+        said: Any = [{"role": "system", "content": HEAD}]
+        left = 0
+        for turn in range(4):
+            said.append({"role": "user", "content": f"question {turn}"})
+            reply: Any = client.chat.completions.create(model="m", messages=said)
+            assert cached(reply) == left // unit * unit
+            left = reply.usage.prompt_tokens + reply.usage.completion_tokens - 1
+            said.append(reply.choices[0].message)
+
+
+def test_a_conversation_over_responses_reads_its_calls_and_reasoning_too() -> None:
+    parts = [{"type": "thinking", "thinking": "Let me see."}, {"type": "call", "name": "f", "arguments": {"a": [1, "é"]}}]
+    with serving("sglang", [{"parts": parts}]) as (_, client):
+        said: Any = [{"role": "user", "content": HEAD}]
+        first: Any = client.responses.create(model="m", input=said)
+        said += [item.model_dump(exclude_none=True) for item in first.output]
+        said.append({"type": "function_call_output", "call_id": first.output[1].call_id, "output": "4"})
+        second = client.responses.create(model="m", input=said).usage
+        assert second and second.input_tokens_details.cached_tokens == first.usage.total_tokens - 1
+
+
+def test_thinking_that_chat_does_not_show_is_where_the_next_prompt_parts() -> None:
+    parts = [{"type": "thinking", "thinking": "Let me see."}, {"type": "text", "text": "Four."}]
+    with serving("sglang", [{"parts": parts}]) as (_, client):
+        first = asked(client, "2+2")
+        assert first.usage.completion_tokens_details.reasoning_tokens > 0
+        said: Any = [{"role": "system", "content": HEAD}, {"role": "user", "content": "2+2"}, {"role": "assistant", "content": "Four."}]
+        second: Any = client.chat.completions.create(model="m", messages=[*said, {"role": "user", "content": "Sure?"}])
+        assert cached(second) == 0, "another model's name shares nothing"
+        third: Any = client.chat.completions.create(model="my/own-model", messages=[*said, {"role": "user", "content": "Sure?"}])
+        assert cached(third) == first.usage.prompt_tokens
+
+
+def test_usage_of_a_stream_and_what_each_engine_calls_it() -> None:
+    with serving("llamacpp") as (_, client):
+        asked(client, "hello")
+        *_, last = asked(client, "hello", stream=True, stream_options={"include_usage": True})
+        assert last.usage.prompt_tokens_details.model_dump(exclude_none=True) == {"cached_tokens": last.usage.prompt_tokens - 1}
+        assert last.timings == {"cache_n": last.usage.prompt_tokens - 1, "prompt_n": 1}
+        assert cached(asked(client, "hello", extra_body={"cache_prompt": False})) == 0
+    with serving("vllm") as (_, client):
+        first, skipping, second = asked(client, "a"), asked(client, "a", extra_body={"prompt_logprobs": 1}), asked(client, "a")
+        assert (cached(skipping), not hasattr(first, "timings"), cached(second) > 0) == (0, True, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "is_apart"),
+    [
+        ("vllm", "cache_salt", True), ("vllm", "extra_key", False), ("tiered", "cache_salt", True),
+        ("sglang", "cache_salt", True), ("sglang", "extra_key", True), ("llamacpp", "cache_salt", False),
+    ],
+)  # fmt: skip
+def test_salts_separate_where_the_engine_has_them(name: str, field: str, is_apart: bool) -> None:
+    with serving(name) as (server, client):
+        asked(client, "hello " * 300)
+        salted, again = (asked(client, "hello " * 300, extra_body={field: "tenant-9"}) for _ in range(2))
+        assert (cached(salted) == 0) is is_apart
+        assert cached(again) > 0
+        assert b"tenant-9" not in encode(server.ledger[1])
+        assert bills(simulate(server.ledger, engine(name).cache)) == bills(server.ledger)
+
+
+@pytest.mark.parametrize("salt", ["", "a@b", "x" * 129, 7])
+def test_a_salt_vllm_would_refuse(salt: Any) -> None:
+    with serving("vllm") as (server, client):
+        with pytest.raises(openai.BadRequestError, match="cache_salt"):
+            asked(client, "hello", extra_body={"cache_salt": salt})
+        assert not len(server.ledger)
+
+
+@pytest.mark.parametrize(
+    ("message", "param"), [({"role": "user"}, "messages[0].content"), ({"role": "king", "content": "a"}, "messages[0].role")]
+)
+def test_a_body_without_shape_is_still_refused_and_fields_nobody_knows_are_not(message: Any, param: str) -> None:
+    with serving("sglang") as (_, client):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.chat.completions.create(model="m", messages=[message])
+        assert caught.value.param == param
+        assert asked(client, "a", extra_body={"regex": "a+", "top_k": 4, "separate_reasoning": True}).usage
+
+
+def test_what_a_template_reads_and_an_image_change_the_prompt() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "iVBOR" * 400}}
+    with serving("sglang") as (_, client):
+        plain = asked(client, "a")
+        assert cached(asked(client, "a", extra_body={"chat_template_kwargs": {"enable_thinking": False}})) == 0
+        assert cached(asked(client, "a", temperature=0.3, seed=4)) == plain.usage.prompt_tokens - 1
+        seen: Any = [{"role": "user", "content": [{"type": "text", "text": "see"}, picture]}]
+        first: Any = client.chat.completions.create(model="m", messages=seen)
+        assert 765 < first.usage.prompt_tokens < 800
+
+
+def test_a_full_engine_forgets_the_oldest() -> None:
+    with serving("vllm", capacity_tokens=512) as (server, client):
+        asked(client, "one " * 100)
+        assert cached(asked(client, "one " * 100)) > 0
+        for word in ("two", "three", "four"):
+            asked(client, f"{word} " * 200)
+        assert cached(asked(client, "one " * 100)) < 256
+        assert bills(simulate(server.ledger, engine("vllm", capacity_tokens=512).cache)) == bills(server.ledger)
+
+
+def test_other_endpoints_and_a_reset() -> None:
+    import anthropic
+
+    with serving("sglang") as (server, client):
+        with anthropic.Anthropic(base_url=server.url, api_key="any") as claude:
+            head: Any = [{"type": "text", "text": HEAD * 10, "cache_control": {"type": "ephemeral"}}]
+            for _ in range(2):
+                last = claude.messages.create(
+                    model="claude-sonnet-5-5", max_tokens=9, system=head, messages=[{"role": "user", "content": "a"}]
+                )
+        assert last.usage.cache_read_input_tokens
+        asked(client, "a")
+        server.reset()
+        assert cached(asked(client, "a")) == 0 and len(server.ledger) == 1
+
+
+def test_clients_at_once_are_billed_as_if_in_turn() -> None:
+    async def together(url: str) -> list[int]:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="any") as client:
+            messages: Any = [{"role": "user", "content": HEAD}]
+            replies = await asyncio.gather(*(client.chat.completions.create(model="m", messages=messages) for _ in range(8)))
+        return sorted(cached(reply) for reply in replies)
+
+    with serving("sglang") as (server, _):
+        first, *rest = asyncio.run(together(server.url))
+        assert first == 0 and len(set(rest)) == 1 and rest[0] > 0
+        assert bills(simulate(server.ledger, engine("sglang").cache)) == bills(server.ledger)
+
+
+# The law: what the server bills is what `simulate` bills for its ledger ---------------------------------------------------------------
+
+WORDS = st.sampled_from(["a", "on and on " * 5, "é🙂", "if (x) { y(); }\n" * 3, "4096 8192", HEAD])
+FAULTS = st.sampled_from([None] * 8 + [{"kind": "never"}, {"kind": "cut", "after_parts": 0}, {"kind": "error_event", "after_parts": 1}])
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), WORDS, st.integers(0, 2), st.sampled_from("xy"), FAULTS), max_size=14)
+"""(conversation, messages of it to keep: an edit or a fork where they are fewer, what is said next, salt, model, fault)."""
+
+
+def script(words: str, fault: Any) -> dict[str, Any]:
+    call = {"type": "call", "name": "look", "arguments": {"at": words[:5]}}
+    return {"parts": [{"type": "text", "text": f"As for {words}"}, *([call] if len(words) > 20 else [])], "seconds": 3, "fault": fault}
+
+
+def replayed(state: State, steps: Any, wire: Any = CHAT) -> None:
+    said: dict[int, Said] = {}
+    for number, kept, words, salt, model, fault in steps:
+        state.replies.extend([script(words, fault)])
+        turns = [*said.get(number, [{"role": "system", "content": f"{HEAD} {number % 2}"}])[: 1 + kept], {"role": "user", "content": words}]
+        more = {"cache_salt": f"tenant {salt}"} if salt else {}
+        outcome = answer(state, wire, {}, json.dumps({"model": model, "messages": turns, **more}).encode())
+        if outcome.status == 200 and outcome.is_whole:
+            message = json.loads(outcome.chunks[0])["choices"][0]["message"]
+            results = [{"role": "tool", "tool_call_id": call["id"], "content": "4"} for call in message.get("tool_calls", [])]
+            said[number] = [*turns, message, *results]
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(steps=STEPS)
+@settings(max_examples=40, deadline=None)
+def test_the_ledger_replayed_through_the_same_engine_is_billed_the_same(name: str, steps: Any) -> None:
+    for options in ({}, SMALL[name]):
+        state = State(Clock(0.0, is_frozen=True), None, engine(name, **options))
+        replayed(state, steps)
+        assert len(state.ledger) == len(steps)
+        again = engine(name, **options).cache
+        assert bills(simulate(state.ledger, again)) == bills(state.ledger)
+        stats = again.stats()
+        assert not stats.get("running") and not stats.get("tokens_held") and not stats.get("tokens_locked")
+
+
+def prompts(ledger: Ledger) -> Iterator[tuple[Exchange, list[int], tuple[int, ...]]]:
+    """What the docs say a row of tokens is, worked out by hand."""
+    left: dict[str, list[int]] = {}
+    for exchange in ledger:
+        row = exchange.prompt
+        assert isinstance(row, Tokens)
+        ids = [*left.get(exchange.session, [])[: row.keep], *row.ids]
+        left[exchange.session] = [*ids, *row.generated]
+        yield exchange, ids, row.generated
+
+
+@pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1)])
+@given(steps=STEPS)
+@settings(max_examples=40, deadline=None)
+def test_with_room_for_all_the_longest_shared_prefix_is_read(name: str, unit: int, steps: Any) -> None:
+    state = State(Clock(0.0, is_frozen=True), None, engine(name))
+    replayed(state, [(*step[:5], None) for step in steps])
+    seen: list[tuple[Any, list[int]]] = []
+    for exchange, ids, generated in prompts(state.ledger):
+        space = (exchange.model, exchange.prompt.space)  # type: ignore[union-attr]
+        usable = [other[: len(other) // unit * unit] for of, other in seen if of == space]
+        longest = max((common(ids[:-1], other) for other in usable), default=0)
+        assert exchange.usage and exchange.usage.read == longest // unit * unit and exchange.usage.prompt == len(ids)
+        seen.append((space, [*ids, *generated][:-1]))
+
+
+def common(one: list[int], other: list[int]) -> int:
+    return next((index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_ledger_on_disk_says_the_same_and_grows_by_the_turn(name: str, tmp_path: Path) -> None:
+    state = State(Clock(0.0, is_frozen=True), None, engine(name))
+    replayed(state, [(0, 999, "on and on", 0, "x", None)] * 30)
+    with Ledger.open(tmp_path / "ledger.jsonl") as ledger:
+        for exchange in state.ledger:
+            ledger.append(exchange)
+    sizes = [len(line) for line in (tmp_path / "ledger.jsonl").read_bytes().splitlines()]
+    assert max(sizes[3:]) < min(sizes[3:]) + 64, "a row holds what its turn added"
+    read = Ledger.read(tmp_path / "ledger.jsonl")
+    assert bills(simulate(read, engine(name).cache)) == bills(state.ledger)
+    assert summarise(read).hit_rate == summarise(state.ledger).hit_rate
+    assert simulate(read).exchanges == []
+
+
+def test_another_engine_bills_the_same_ledger_otherwise() -> None:
+    with serving("vllm") as (server, client):
+        for _ in range(2):
+            asked(client, "hello")
+        coarse = simulate(server.ledger, engine("vllm", block_size=64).cache)[1].usage
+        fine = simulate(server.ledger, engine("sglang").cache)[1].usage
+        assert coarse and fine and coarse.read and fine.read and coarse.read % 64 == 0 and fine.read > coarse.read
+
+
+def test_responses_and_chat_of_one_engine_share_a_cache_object_and_a_ledger() -> None:
+    state = State(Clock(0.0, is_frozen=True), None, engine("sglang"))
+    for _ in range(2):
+        answer(state, RESPONSES, {}, json.dumps({"model": "m", "input": HEAD, "cache_salt": "a"}).encode())
+        answer(state, CHAT, {}, json.dumps({"model": "m", "messages": [{"role": "user", "content": HEAD}]}).encode())
+    assert [bool(usage and usage.read) for usage in bills(state.ledger)] == [False, False, True, True]
+    assert {exchange.provider for exchange in state.ledger} == {"sglang"}
+
+
+# Block ids --------------------------------------------------------------------------------------------------------------------------
+
+
+def a_trace(*rows: tuple[int, ...], size: int = 16, seconds: float = 1.0) -> Ledger:
+    ledger = Ledger()
+    for at, ids in enumerate(rows):
+        usage = Usage(None, None, None, None, 10)
+        ledger.append(Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", BlockIds(size, ids), usage, None, None))
+    return ledger
+
+
+def test_block_ids_go_through_caches_of_blocks_and_of_tokens() -> None:
+    trace = a_trace((2**70, -1, 7), (2**70, -1, 8), (2**70, -1, 7, 9))
+    read = {
+        "blocks": [usage and usage.read for usage in bills(simulate(trace, TraceCache()))],
+        **{name: [usage and usage.read for usage in bills(simulate(trace, engine(name).cache))] for name in ALL},
+    }
+    assert read == {"blocks": [0, 32, 48], "vllm": [0, 32, 48], "sglang": [0, 32, 48], "llamacpp": [0, 32, 32], "tiered": [0, 0, 0]}
+
+
+@pytest.mark.parametrize(("seconds", "read"), [(1.0, [0, 0, 16]), (9.0, [0, 0, 0])])
+def test_a_request_that_has_not_ended_holds_what_it_uses(seconds: float, read: list[int]) -> None:
+    three_blocks = BlockCache(Shape(n_blocks=4))
+    trace = a_trace((1, 2), (5, 6), (5, 6), seconds=seconds)
+    assert [usage and usage.read for usage in bills(simulate(trace, three_blocks))] == read
+
+
+def test_a_cache_that_does_not_read_what_was_recorded() -> None:
+    from contextkit.cache.breakpoint_cache import BreakpointCache
+
+    state = State(Clock(0.0, is_frozen=True))
+    answer(state, CHAT, {"authorization": "any"}, json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}]}).encode())
+    with pytest.raises(UsageError, match=r"BlockCache does not read what exchange 'chatcmpl_0+1' recorded \(Outline\)"):
+        simulate(state.ledger, engine("vllm").cache)
+    with pytest.raises(UsageError, match=r"BreakpointCache does not read what exchange '0' recorded \(BlockIds\)"):
+        simulate(a_trace((1,)), BreakpointCache(1024))
+    broken = Ledger()
+    broken.append(replace(a_trace((1,))[0], prompt=Tokens(5, (1,), ())))
+    with pytest.raises(LogCorrupt, match="keeps 5 tokens of a lane that has 0"):
+        simulate(broken, engine("vllm").cache)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("tgi", {}, "there is no engine 'tgi': choose one of vllm, sglang, llamacpp, tiered"),
+        ("vllm", {"slots": 2}, "vllm has no slots: it takes block_size, capacity_tokens, engine_version"),
+        ("sglang", {"block_size": 0}, "block_size is 0: sglang takes a whole number of 1 or more"),
+        ("vllm", {"capacity_tokens": 8}, "1 blocks"),
+        ("vllm", {"engine_version": "new"}, "engine_version is 'new': name a release, as in vllm 0.33.0"),
+        ("sglang", {"policy": "oldest"}, "no eviction policy 'oldest'"),
+    ],
+)
+def test_an_engine_there_is_not(name: str, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        engine(name, **options)
+    assert engine("llamacpp", host_tokens=0, slots=None).name == "llamacpp"
+
+
+def test_the_command_names_an_engine_and_its_sizes() -> None:
+    started = subprocess.Popen(
+        [*COMMAND, "serve", "--port", "0", "--cache", "vllm", "--block-size", "32", "--capacity-tokens", "4096"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with started:
+        assert started.stdout
+        with openai.OpenAI(base_url=f"{started.stdout.readline().strip()}/v1", api_key="any") as client:
+            first, second = asked(client, "hello"), asked(client, "hello")
+        started.kill()
+    assert cached(second) == (first.usage.prompt_tokens - 1) // 32 * 32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--cache", "tgi"], "there is no engine 'tgi'"), (["--cache", "llamacpp", "--block-size", "4"], "llamacpp has no block_size"),
+        (["--capacity-tokens", "4"], "--capacity-tokens is an engine's: name it with --cache"),
+    ],
+)  # fmt: skip
+def test_a_command_that_names_none(arguments: list[str], says: str) -> None:
+    done = subprocess.run([*COMMAND, "serve", "--port", "0", *arguments], check=False, capture_output=True, text=True)
+    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr and not done.stdout
