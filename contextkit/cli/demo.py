@@ -77,9 +77,9 @@ def _said(error: Any) -> str:
 
 @contextmanager
 def _progress(ways: Mapping[str, Any], turns: int) -> Iterator[dict[str, Tick]]:
-    """One line a way on standard error: a moving one on a terminal, else one when the way is done."""
+    """On standard error: one moving line a way on a terminal, else one line a turn."""
     if not sys.stderr.isatty():
-        yield {name: _told_once(name, turns) for name in ways}
+        yield {name: _told(name, turns) for name in ways}
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -90,13 +90,13 @@ def _progress(ways: Mapping[str, Any], turns: int) -> Iterator[dict[str, Tick]]:
         yield {name: _moving(bars, bars.add_task(name, total=turns, read=0.0)) for name in ways}
 
 
-def _told_once(name: str, turns: int) -> Tick:
+def _told(name: str, turns: int) -> Tick:
     bills: list[Usage] = []
 
     def tick(usage: Usage) -> None:
         bills.append(usage)
-        if len(bills) == turns:
-            click.echo(f"{name}: {turns} calls, {_rate(bills):.1%} of the input read from cache", err=True)
+        written = (usage.write_5m or 0) + (usage.write_1h or 0)
+        click.echo(f"{name} {len(bills)}/{turns}: read {usage.read or 0:,}, written {written:,}, in full {usage.fresh or 0:,}", err=True)
 
     return tick
 

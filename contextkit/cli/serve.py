@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @click.option("--port", default=8089, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
 @click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON: {"replies": [...]}; without, it echoes.')
+@click.option("--session", "session_path", type=click.Path(exists=True, dir_okay=False), help="A pi session: replies as recorded.")
 @click.option("--frozen", is_flag=True, help="The clock only moves by POST /_contextkit/clock.")
 @click.option("--cache", help="Bill the OpenAI-compatible endpoints as an engine does: vllm, sglang, llamacpp or tiered.")
 @click.option("--block-size", type=int, help="Tokens in a block (vllm), page (sglang) or chunk (tiered).")
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 @click.option("--cache-reuse", type=int, help="Shortest run kept at another position (llamacpp).")
 @click.option("--policy", help="What is forgotten first (sglang, tiered).")
 @click.option("--engine-version", help="Whose rules hold (vllm, sglang).")
-def command(port: int, host: str, script_path: str | None, frozen: bool, cache: str | None, **options: int | str | None) -> None:
+def command(
+    port: int, host: str, script_path: str | None, session_path: str | None, frozen: bool, cache: str | None, **options: int | str | None
+) -> None:
     """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a reference cache.
 
     \b
@@ -35,7 +38,9 @@ def command(port: int, host: str, script_path: str | None, frozen: bool, cache: 
     """
     from contextkit.server.local import serve
 
-    replies = _replies(script_path) if script_path else None
+    if script_path and session_path:
+        raise click.UsageError("--script and --session both say what to reply: give one")
+    replies = _replies(script_path) if script_path else _recorded(session_path) if session_path else None
     serve(host=host, port=port, replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce)
     raise click.Abort  # it only comes back from Ctrl-C
 
@@ -53,6 +58,15 @@ def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | 
 def _announce(url: str) -> None:
     """The URL, at once also where standard output is a pipe."""
     click.echo(url)
+
+
+def _recorded(path: str) -> list[object]:
+    """What the model said in a recorded session, its aborted and failed replies as faults."""
+    from contextkit.cli.replaying import script_of
+    from contextkit.importers.pi import read_pi
+    from contextkit.importers.recording import AssistantSaid
+
+    return [script_of(event) for event in read_pi(path).events if isinstance(event, AssistantSaid)]
 
 
 def _replies(path: str) -> list[object]:

@@ -146,6 +146,8 @@ _LISTS: dict[str, Callable[[list[dict[str, Json]]], Json]] = {
 
 def _ledger(state: State) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
+        if _is_foreign(request):
+            return _FOREIGN
         lines = control.ledger_lines(state)
         return Written(Outcome(200, (("content-type", "application/x-ndjson"),), (lines,), len(lines), True))
 
@@ -154,6 +156,8 @@ def _ledger(state: State) -> _Endpoint:
 
 def _control(state: State, act: Callable[[State, bytes], Json]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
+        if _is_foreign(request):
+            return _FOREIGN
         raw = await request.body()
         try:
             with state.lock:
@@ -167,6 +171,15 @@ def _control(state: State, act: Callable[[State, bytes], Json]) -> _Endpoint:
 def _plain(status: int, value: Json) -> Written:
     body = canonical(value)
     return Written(Outcome(status, (("content-type", "application/json"),), (body,), len(body), True))
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a web page of another origin asks: a browser says so, a test's client sends no `Origin`."""
+    origin = request.headers.get("origin")
+    return origin is not None and origin != f"{request.url.scheme}://{request.headers.get('host', '')}"
+
+
+_FOREIGN = _plain(403, {"error": "pages of another origin may not steer this server"})
 
 
 def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
