@@ -99,6 +99,14 @@ def test_nothing_a_provider_would_not_take_is_kept(context: Context, value: Any)
         refused(Context, context.provider, system=value)
 
 
+@pytest.mark.parametrize("value", [None, 5, "anthropic", object()], ids=range(4))
+def test_a_provider_is_an_adapter(context: Context, value: Any) -> None:
+    provider, context.provider = context.provider, value
+    refused(context.request)
+    refused(context.retool, [])
+    context.provider = provider
+
+
 @pytest.mark.parametrize("value", NO_TEXT, ids=range(len(NO_TEXT)))
 def test_a_notice_is_text(context: Context, value: Any) -> None:
     refused(context.notice, value)

@@ -56,8 +56,11 @@ class Context(Conversation):
         params, headers = parameters(self.provider, overrides)
         return self._account.request(self.provider, layout, params, headers, after, epoch)
 
-    def receive(self, reply: Any, request: Request | None = None) -> Entry:
-        """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built."""
+    def receive(self, reply: Any, request: Request | None = None) -> Entry | None:
+        """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built.
+
+        None for the reply to a prewarm, `request(max_tokens=0)`: it is billed, and nothing was said.
+        """
         return self._receive(reply, request or self._account.last(self.request), None)
 
     def stream(self, events: Any, request: Request | None = None) -> Any:
@@ -120,8 +123,9 @@ class Context(Conversation):
         """What was read from cache, what it cost, and why each miss happened."""
         return summarise(self.ledger)
 
-    def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry:
-        return self._append("assistant", take(response, request, self.provider, self._account, self._turns.check, first_byte_at))
+    def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry | None:
+        body = take(response, request, self.provider, self._account, self._turns.check, first_byte_at)
+        return None if body is None else self._append("assistant", body)
 
     def _call(self, call: OpenCall) -> Call:
         tool = self.toolbox[call.name] if call.name in self.toolbox else None  # noqa: SIM401 - a Toolbox has no get

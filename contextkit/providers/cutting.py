@@ -16,9 +16,6 @@ from contextkit.layout.segment import Level, Piece
 from contextkit.layout.tokens import counter_for
 from contextkit.models import model_named
 
-_REMEMBERED_BYTES = 1 << 28
-"""Size of the blocks kept, a quarter of a gigabyte: hundreds of long conversations."""
-
 
 @dataclass(frozen=True, slots=True)
 class Trait:
@@ -57,9 +54,20 @@ def cut(
     Raises `NotSerialisable` for what JSON cannot carry.
     """
     raw = canonical(block)
+    if not _budget_bytes:
+        return _cut(raw, level, role, trait, model, frame, is_turn)
     key = (raw, level, role, trait, model, frame, is_turn)
     found = _MEMO.get(key)
-    return found if found is not None else _remember(key, _cut(*key))
+    return found if found is not None else _keep(key, _cut(*key))
+
+
+def remember(n_bytes: int) -> None:
+    """Keep what is cut from now on, up to `n_bytes` of blocks: for whoever is sent the same conversations again and again.
+
+    A client cuts each block once and keeps it on its track; it needs no memo and has none.
+    """
+    global _budget_bytes  # noqa: PLW0603 - the one memo of a process
+    _budget_bytes = max(_budget_bytes, n_bytes)
 
 
 def expect(value: Json, kind: type | tuple[type, ...], path: str, what: str) -> Json:
@@ -71,13 +79,14 @@ def expect(value: Json, kind: type | tuple[type, ...], path: str, what: str) -> 
 
 _MEMO: dict[_Key, Cut] = {}
 _memo_bytes = 0
+_budget_bytes = 0
 
 
-def _remember(key: _Key, made: Cut) -> Cut:
+def _keep(key: _Key, made: Cut) -> Cut:
     """Keep what was cut; a full memo starts anew, which costs one more cut of what is still in use."""
     global _memo_bytes  # noqa: PLW0603 - the one counter of a process-wide memo
     size = len(key[0]) + len(made.piece.body)
-    if _memo_bytes + size > _REMEMBERED_BYTES:
+    if _memo_bytes + size > _budget_bytes:
         _MEMO.clear()
         _memo_bytes = 0
     _MEMO[key] = made

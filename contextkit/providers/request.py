@@ -223,6 +223,9 @@ def _check(client: Any, sdk: str, *, is_async: bool | None) -> None:
     post = getattr(client, "post", None)
     if not callable(post):
         raise UsageError(f"{type(client).__name__} is no client: pass anthropic.Anthropic(), openai.OpenAI() or their async twins")
+    if type(client).__module__.startswith(f"{sdk}.lib."):
+        name = type(client).__name__
+        raise UsageError(f"{name} rewrites bodies on their way and takes no prepared bytes: use its typed method with **request")
     made_by = {kind.__module__.partition(".")[0] for kind in type(client).__mro__} & {endpoint.sdk for endpoint in ENDPOINTS.values()}
     if made_by and sdk not in made_by:
         raise UsageError(f"this request is for a client of {sdk}, not of {', '.join(made_by)}: nothing was sent")

@@ -14,6 +14,7 @@ from typing import Any
 
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
+from contextkit.providers.cutting import remember
 from contextkit.server.billing.books import Books
 from contextkit.server.billing.hosted import Hosted
 from contextkit.server.billing.selfhosted import SelfHosted
@@ -62,11 +63,16 @@ class Clock:
         self._made = time.monotonic()
 
 
+REMEMBERED_BYTES = 1 << 28
+"""Blocks kept so that a conversation that comes again is not cut again: a quarter of a gigabyte, hundreds of long ones."""
+
+
 class State:
     """What one server remembers. Hold `lock` while reading more than one thing of it."""
 
     def __init__(self, clock: Clock, replies: ReplySource | Iterable[Any] | None = None, engine: Engine | None = None) -> None:
         """`engine` bills the OpenAI-compatible endpoints where it is given."""
+        remember(REMEMBERED_BYTES)
         self.lock = RLock()
         self.clock = clock
         self.replies = Replies(replies)

@@ -19,8 +19,10 @@ from contextkit.simulator.account import Account
 
 def take(
     response: Any, request: Request, provider: Provider, account: Account, check: Callable[[str, Json], None], first_byte_at: float | None
-) -> Json:
+) -> Json | None:
     """The body of the entry that keeps `response`, once its bill is in the ledger; `check` says whether it may come next.
+
+    None for the reply to a prewarm (`max_tokens=0`): it filled the cache and says nothing.
 
     Raises `UnreadableReply` and what `check` raises; the bill is in the ledger then too, as far as the response says it.
     """
@@ -31,6 +33,9 @@ def take(
         if usage != Usage():
             account.unkept(request, name, usage, "unreadable", first_byte_at)
         raise
+    if request.params.get("max_tokens") == 0:
+        account.received(request, reply, first_byte_at)
+        return None
     body = received(reply, request.after)
     try:
         check("assistant", body)

@@ -13,6 +13,7 @@ import pytest
 from contextkit import AnthropicMessages, Context, OpenAIChat
 from contextkit.canonical import parse
 from contextkit.errors import NotSerialisable, UsageError
+from contextkit.server import LocalServer
 from tests.context.desk import Desk, asks, bill, goes_on, honest, says
 
 
@@ -169,3 +170,35 @@ def test_lifetimes_are_predicted(claude: Desk, ttl: tuple[str, str | None]) -> N
         context.user("more " * 400)
     goes_on(claude, context)
     honest(claude, context)
+
+
+def test_a_client_of_another_kind_is_refused_before_anything_is_sent(desk: Desk) -> None:
+    context = desk.context("one")
+    request = context.request()
+    strangers = {"anthropic": openai.OpenAI(api_key="x"), "openai": anthropic.Anthropic(api_key="x")}
+    stranger = strangers[request.provider]
+    rewriting = {
+        "anthropic": lambda: anthropic.AnthropicBedrock(aws_region="nowhere", aws_access_key="x", aws_secret_key="x"),
+        "openai": lambda: openai.AzureOpenAI(api_key="x", api_version="v", azure_endpoint="http://127.0.0.1:9"),
+    }[request.provider]()
+    with stranger, rewriting:
+        for client, said in ((stranger, "nothing was sent"), (rewriting, "typed method")):
+            for act in (request.send, request.stream):
+                with pytest.raises(UsageError, match=said):
+                    act(client)
+    assert len(context.ledger) == 0
+    goes_on(desk, context)
+
+
+def test_a_prewarm_is_billed_and_says_nothing() -> None:
+    with LocalServer() as server, anthropic.Anthropic(base_url=server.url, api_key="x") as client:
+        context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=99), system="Be careful. " * 900)
+        context.user("one")
+        assert context.receive(context.request(max_tokens=0).send(client)) is None
+        assert len(context.log) == 2 and not context.finished and context.stop is None
+        [warmed] = context.ledger
+        assert warmed.usage is not None and (warmed.usage.write_5m or 0) > 1000 and warmed.usage.output == 0
+        request = context.request()
+        assert request.predicted.read == warmed.usage.write_5m
+        context.receive(request.send(client))
+        assert context.finished and context.ledger[1].usage is not None and context.ledger[1].usage.read == warmed.usage.write_5m

@@ -81,12 +81,26 @@ def engine(name: str, **options: Any) -> Engine:
     >>> engine("vllm", capacity_tokens=4096).cache.lookup(TokenIds(range(50)), now=0.0).reason
     'first_write'
     """
-    make = ENGINES.get(name)
-    if make is None:
-        raise UsageError(f"there is no engine {name!r}: choose one of {', '.join(ENGINES)}")
+    make = _maker(name)
     given = {option: value for option, value in options.items() if value is not None}
     _check(name, given, list(signature(make).parameters))
     return Engine(name, make(**given))
+
+
+def sizes_of(name: str) -> dict[str, Any]:
+    """The options an engine takes, each with what it is where nobody says; raises `UsageError` for an engine there is not.
+
+    >>> sizes_of("vllm")["block_size"]
+    16
+    """
+    return {option: parameter.default for option, parameter in signature(_maker(name)).parameters.items()}
+
+
+def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
+    make = ENGINES.get(name)
+    if make is None:
+        raise UsageError(f"there is no engine {name!r}: choose one of {', '.join(ENGINES)}")
+    return make
 
 
 def _check(name: str, given: Mapping[str, Any], known: list[str]) -> None:
