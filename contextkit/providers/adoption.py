@@ -55,6 +55,7 @@ def renewed(provider: Provider, system: Json | None, tools: Json | None) -> Json
 
 def _say(provider: Provider, system: Json, tools: Json) -> None:
     """Say a head once before it is kept for good: what has no words now will have none later."""
+    check_provider(provider)
     try:
         list(provider.head(system, tools, 0))
     except RecursionError:
