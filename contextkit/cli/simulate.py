@@ -28,6 +28,8 @@ ENDLESS = ("unbounded", "inf", "none")
 """Words for a capacity without end."""
 MOMENTS = ("in-turn", "together")
 """When conversations of several files begin: each after the last, or all at once."""
+SERVED = ("block_size", "capacity_tokens", "host_tokens", "cache_reuse", "engine_version")
+"""Options of `contextkit serve` that say which engine billed a ledger of token ids."""
 OFTEN = 64
 """Requests between two looks at the progress bar."""
 
@@ -46,6 +48,11 @@ class Options:
     host_capacity: int | None
     shared_host: bool
     arrival: str
+    block_size: int | None
+    capacity_tokens: int | None
+    host_tokens: int | None
+    cache_reuse: int | None
+    engine_version: str | None
     model: str | None
     bytes_per_token: int | None
     per_session: bool
@@ -58,7 +65,7 @@ def _words(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str,
 
 
 def _capacities(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int | None, ...]:
-    return tuple(dict.fromkeys(map(_capacity, _words(ctx, param, value or ENDLESS[0]))))
+    return tuple(dict.fromkeys(map(_capacity, _words(ctx, param, value or ""))))
 
 
 def _capacity(word: str) -> int | None:
@@ -87,6 +94,11 @@ def _capacity(word: str) -> int | None:
 @click.option("--host-capacity", type=click.IntRange(1), help="tiered: blocks below the GPU.  [default: twice --capacity]")
 @click.option("--shared-host", is_flag=True, help="tiered: one host tier for all instances.")
 @click.option("--arrival", type=click.Choice(MOMENTS), default="in-turn", show_default=True, help="How traces of several files follow.")
+@click.option("--block-size", type=click.IntRange(1), help="Ledgers of serve --cache: tokens in a block, page or chunk.")
+@click.option("--capacity-tokens", type=click.IntRange(1), help="Ledgers of serve --cache: tokens the engine's memory holds.")
+@click.option("--host-tokens", type=click.IntRange(0), help="Ledgers of serve --cache: tokens below it (llamacpp, tiered).")
+@click.option("--cache-reuse", type=click.IntRange(0), help="Ledgers of serve --cache: shortest run kept elsewhere (llamacpp).")
+@click.option("--engine-version", help="Ledgers of serve --cache: whose rules hold (vllm, sglang).")
 @click.option("--model", help="anthropic, openai: the model to bill instead of the recorded one.")
 @click.option("--bytes-per-token", type=click.IntRange(1), help="Size of one token's keys and values; adds bytes.")
 @click.option("--per-session", is_flag=True, help="Each session's figures too (with --json).")
@@ -103,6 +115,7 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
     contextkit simulate trace.jsonl.gz --policy lru,lfu,length-aware --capacity 10k,50k --html curve.html
     contextkit simulate traces/ --instances 8 --routing prefix --capacity 20k --json
     contextkit simulate ledger.jsonl --cache anthropic --model claude-opus-4-5
+    contextkit simulate served.jsonl --cache vllm --block-size 16 --capacity-tokens 65536
     """
     from contextkit.report.comparison import as_json, show
 
@@ -152,6 +165,12 @@ def _compared(traces: Sequence[str], options: Options, is_stopped: Callable[[], 
         ledger = _joined(names)
         outcomes = tuple(replay_hosted(ledger, cache, options.model) for cache in hosted)
         return Comparison(outcomes if options.per_session else tuple(replace(outcome, sessions={}) for outcome in outcomes), {}, ())
+    tokens = _tokens_in(names)
+    if tokens is not None:
+        return _served(tokens, options)
+    odd = next((option for option in SERVED if getattr(options, option) is not None), None)
+    if odd:
+        raise UsageError(f"--{odd.replace('_', '-')} is for ledgers of contextkit serve --cache, and no trace here has token ids")
     with _watched(_requests(names, options.arrival), is_stopped) as requests:
         return compare(requests, settings, options.routing, has_sessions=options.per_session, has_curve=_has_curve(settings, options))
 
@@ -175,8 +194,55 @@ def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
     rows = ((cache, policy) for cache in caches for policy in (options.policies or CACHES[cache].policies[:1]))
     return [
         Setting(cache, policy, order, capacity, options.instances, options.slots, options.host_capacity, options.shared_host)
-        for (cache, policy), order, capacity in product(rows, options.orders, options.capacities)
+        for (cache, policy), order, capacity in product(rows, options.orders, options.capacities or (None,))
     ]
+
+
+def _tokens_in(names: Sequence[str]) -> Ledger | None:
+    """The ledger of all files where they recorded token ids, None where none did; raises `UsageError` where only some did."""
+    from contextkit.importers.found import is_ledger, ledger_at
+    from contextkit.simulator.selfhosted import has_tokens
+
+    found = {name: Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1]) for name in names}
+    if not any(found.values()):
+        return None
+    other = next((name for name in names if not found[name]), None)
+    if other is not None:
+        raise UsageError(f"{other}: no token ids, which the other ledgers have: replay one after the other")
+    return _joined(names)
+
+
+def _served(ledger: Ledger, options: Options) -> Comparison:
+    """Engines over token ids, each as `serve` would have run it; raises `UsageError` for what such a ledger cannot be asked."""
+    from contextkit.simulator.compare import Comparison
+    from contextkit.simulator.selfhosted import block_tokens, replay_engine
+
+    for option, is_asked in (
+        ("--instances", options.instances > 1), ("--order in-order", "in-order" in options.orders), ("--shared-host", options.shared_host),
+        ("--arrival together", options.arrival == "together"), ("--capacity unbounded", None in options.capacities),
+        ("--capacity beside --capacity-tokens", bool(options.capacities) and options.capacity_tokens is not None),
+    ):  # fmt: skip
+        if is_asked:
+            raise UsageError(f"{option}: a ledger of token ids is replayed on one engine as it is, its memory in blocks or in tokens")
+    rows = product(options.caches, options.policies or (None,), options.capacities or (None,))
+    outcomes = [replay_engine(ledger, cache, **_sizes(cache, policy, capacity, options)) for cache, policy, capacity in rows]
+    if not options.per_session:
+        outcomes = [replace(outcome, sessions={}) for outcome in outcomes]
+    return Comparison(tuple(outcomes), {}, tuple(dict.fromkeys(block_tokens(cache, options.block_size) for cache in options.caches)))
+
+
+def _sizes(cache: str, policy: str | None, capacity: int | None, options: Options) -> dict[str, Any]:
+    """What the engine is given: sizes as `serve` takes them, those in blocks made tokens."""
+    from contextkit.simulator.selfhosted import block_tokens, room_of
+
+    size = block_tokens(cache, options.block_size)
+    given = {option: getattr(options, option) for option in SERVED}
+    if capacity is not None:
+        given[room_of(cache)] = capacity * size
+    if options.host_capacity is not None:
+        given["host_tokens"] = options.host_capacity * size
+    has_slots, has_policy = options.slots > 1, policy not in (None, "lru")  # the first is every engine's own
+    return given | {"slots": options.slots if has_slots else None, "policy": policy if has_policy else None}
 
 
 def _ledger_in(name: str) -> list[str]:
@@ -202,7 +268,7 @@ def _requests(names: Sequence[str], arrival: str) -> Iterator[BlockRequest]:
         n_before = len(ledger)
         requests = list(requests_of(ledger))
         if n_before and not requests:
-            raise UsageError(f"{name}: no block ids in this ledger, and engines hold nothing else: use --cache anthropic or openai")
+            raise UsageError(f"{name}: neither block ids nor token ids, which is all that engines hold: use --cache anthropic or openai")
         yield from requests
 
 
@@ -221,10 +287,11 @@ def _joined(names: Sequence[str]) -> Ledger:
     from contextkit.importers.found import ledger_at
     from contextkit.ledger.ledger import Ledger
 
-    joined = Ledger()
+    joined, short = Ledger(), [Path(name).name for name in names]
+    said = {name: last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)}
     for name in names:
         for exchange in ledger_at(name)[1]:
-            joined.append(exchange if len(names) == 1 else replace(exchange, session=f"{Path(name).name}:{exchange.session}"))
+            joined.append(exchange if len(names) == 1 else replace(exchange, session=f"{said[name]}:{exchange.session}"))
     return joined
 
 

@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from contextkit.errors import UnreadableLog
-from contextkit.importers.block_trace import BlockTraces, is_block_trace
+from contextkit.errors import LogCorrupt, UnreadableLog
+from contextkit.importers.block_trace import BlockTraces, content_of, is_block_trace
 from contextkit.importers.block_trace import ledger_of as ledger_of_blocks
 from contextkit.importers.pi import is_pi, ledger_of, read_pi
 from contextkit.ledger.ledger import Ledger
@@ -40,7 +41,7 @@ FORMATS = (
 def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     """Name of the format and the ledger of a file, or of a context's folder.
 
-    Raises `UnreadableLog` for what is not there, empty, or of no known format.
+    A packed file (.gz) is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known format.
     """
     file = Path(path)
     if file.is_dir():
@@ -50,19 +51,39 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
         raise UnreadableLog(f"{file}: the file is empty")
     for known in FORMATS:
         if known.is_it(first):
-            return known.name, known.read(file)
+            return known.name, _read(known, file)
     raise UnreadableLog(f"{file} line 1: of no known format; known are {', '.join(known.name for known in FORMATS)}")
 
 
-def _first_line(file: Path) -> bytes:
-    """At most `_LONGEST` bytes of it, unpacked: what has no line ends is no log, however large it is."""
+def is_ledger(path: str | Path) -> bool:
+    """Whether a file is a contextkit ledger, plain or packed; raises `UnreadableLog` for one that nobody can read."""
+    return FORMATS[0].is_it(_first_line(Path(path), _HEADER))
+
+
+def _read(known: Format, file: Path) -> Ledger:
+    """Readers take plain files: what is packed is unpacked for as long as it is read."""
+    with file.open("rb") as start:
+        is_packed = start.read(len(_GZIP)) == _GZIP
+    if not is_packed or known.is_it is is_block_trace:  # which unpacks for itself
+        return known.read(file)
+    with TemporaryDirectory() as folder:
+        plain = Path(folder) / file.name.removesuffix(".gz")
+        plain.write_bytes(content_of(str(file)))
+        try:
+            return known.read(plain)
+        except (LogCorrupt, UnreadableLog) as error:
+            raise type(error)(str(error).replace(str(plain), str(file))) from None
+
+
+def _first_line(file: Path, longest: int = 1 << 20) -> bytes:
+    """At most `longest` bytes of it, unpacked: what has no line ends is no log; those of our formats have a few hundred."""
     try:
         with file.open("rb") as lines:
-            first = lines.readline(_LONGEST)
+            first = lines.readline(longest)
         if not first.startswith(_GZIP):
             return first
         with gzip.open(file) as unpacked:
-            return unpacked.readline(_LONGEST)
+            return unpacked.readline(longest)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         return first  # of no known format: packed, and not whole
     except OSError as fault:
@@ -70,5 +91,5 @@ def _first_line(file: Path) -> bytes:
 
 
 _GZIP = b"\x1f\x8b"
-_LONGEST = 1 << 20
-"""Bytes of the longest first line that is looked at; those of our formats have a few hundred."""
+_HEADER = 256
+"""Bytes in which a ledger shows itself."""

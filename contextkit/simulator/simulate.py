@@ -39,18 +39,41 @@ def simulate(ledger: Ledger, cache: Cache | None = None) -> Ledger:
     if not isinstance(ledger, Ledger):
         raise UsageError(f"a ledger is replayed, not {type(ledger).__name__}: Ledger.read(path), or context.ledger")
     caches: dict[str, PrefixCache[Prompt]] = {}
-    replayed, under_way = Ledger(), _UnderWay()
+    replayed, under_way, answers = Ledger(), _UnderWay(), _Answers()
     for exchange, prompt in _in_order(ledger):
         if prompt is None or (cache is None and type(exchange.prompt) is not Outline):
             continue
         used: Any = cache if cache is not None else caches.setdefault(exchange.model, reference_cache(model_named(exchange.model)))
         under_way.settle(exchange.at)
+        answers.tell(used, exchange, prompt)
         lease = _begun(used, exchange, prompt)
         under_way.add(exchange, used, lease)
         output = exchange.usage.output if exchange.usage else None
         replayed.append(replace(exchange, usage=replace(lease.usage, output=output, estimated=True)))
     under_way.settle(None)
     return replayed
+
+
+class _Answers:
+    """Ends of answers, for caches that keep a prefix there: seen in the next prompt of the lane, where they follow the prompt before.
+
+    Assumed: an answer is one segment, as in Chat; told when the next call starts, with the time the answer ended.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], tuple[Any, float | None]] = {}
+
+    def tell(self, cache: Any, exchange: Exchange, prompt: Any) -> None:
+        """Say where the answer before this call ended; what was cut or refused has none."""
+        answered = getattr(cache, "answered", None)
+        if answered is None or type(prompt) is not Prompt:
+            return
+        lane = exchange.session, exchange.lane
+        before, ended_at = self._last.get(lane, (None, None))
+        if before is not None and ended_at is not None and before[0] < prompt.n and prompt.key(before[0] - 1) == before[1]:
+            answered(replace(prompt, n=before[0] + 1, breakpoints=()), min(ended_at, exchange.at))
+        is_whole = exchange.error is None and prompt.n > 0
+        self._last[lane] = ((prompt.n, prompt.key(prompt.n - 1)), exchange.ended_at) if is_whole else (None, None)
 
 
 def _begun(cache: Any, exchange: Exchange, prompt: Any) -> Lease:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
 from contextkit.cache.hosted.content_cache import ContentCache, storage_usd
 from contextkit.cache.hosted.hosted_cache import hosted_cache
 from contextkit.cache.hosted.rules import HOSTED, Rule
-from contextkit.cache.prompt import Breakpoint
+from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.errors import UsageError
+from contextkit.providers.openai.chat import parse as parse_chat
+from contextkit.providers.openai.responses import parse as parse_responses
 from tests.cache.hosted_prompts import bill, call, talk
 
 HEAD, ASK, OTHER = ("head", 5000), ("ask", 700), ("other", 700)
@@ -26,52 +29,96 @@ def test_every_rule_makes_a_cache_and_names_its_source(rule: Rule) -> None:
 
 # --- OpenAI from gpt-5.6 on ------------------------------------------------------------------------------------------------------
 
-
-def ending(at: int, ttl: int = 1800) -> Breakpoint:
-    """The automatic mark: the latest message ending, which looks back over earlier ones."""
-    return Breakpoint(at, ttl, lookback=21)
-
-
-def explicit(at: int, ttl: int = 1800) -> Breakpoint:
-    return Breakpoint(at, ttl, lookback=1)
+NEW = "gpt-6.1-sol"
+MARK = {"mode": "explicit"}
+EXPLICIT: dict[str, Any] = {"prompt_cache_options": MARK}
+"""Parameters that switch the automatic mark off."""
+LONG, SHORT = "Read all of it. " * 600, "And now? " * 40
 
 
-def test_openai_writes_the_boundary_exactly_from_1024_tokens_on() -> None:
-    cache = hosted_cache(HOSTED["openai"])
-    assert bill(call(cache, talk(("a", 1023), marks=[ending(0)]))) == (1023, 0, 0, 0)
-    assert bill(call(cache, talk(("b", 1025), marks=[ending(0)]))) == (0, 0, 1025, 0)
-    assert bill(call(cache, talk(("b", 1025), ASK, marks=[ending(1)]))) == (0, 1025, 700, 0)
+def said(text: str, role: str = "user", mark: Any = None) -> Any:
+    """One message of a Chat body."""
+    return {"role": role, "content": [{"type": "text", "text": text, **({"prompt_cache_breakpoint": mark} if mark else {})}]}
+
+
+def asked(*messages: Any, model: str = NEW, **params: Any) -> Prompt:
+    """What the cache sees of a Chat body: marks, message endings and keys are those of `providers/openai`."""
+    return parse_chat({"model": model, "messages": list(messages), **params}).prompt
+
+
+def responded(*messages: tuple[str, Any], **params: Any) -> Prompt:
+    """The same of a Responses body, where a mark may ask for twelve hours."""
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": text, **({"prompt_cache_breakpoint": mark} if mark else {})}]}
+        for text, mark in messages
+    ]
+    return parse_responses({"model": NEW, "input": items, **params}).prompt
+
+
+@pytest.mark.parametrize("name", ["openai", "azure-openai"])
+def test_openai_and_azure_write_the_boundary_exactly_from_1024_tokens_on(name: str) -> None:
+    sizes = set()
+    for words in range(900, 1100, 3):
+        cache, prompt = hosted_cache(HOSTED[name]), asked(said("word " * words))
+        size = prompt.n_tokens
+        sizes.add(size >= 1024)
+        assert bill(call(cache, prompt)) == ((0, 0, size, 0) if size >= 1024 else (size, 0, 0, 0))
+        more = asked(said("word " * words), said("Yes.", "assistant"), said(LONG))
+        assert bill(call(cache, more))[1] == (size if size >= 1024 else 0)
+    assert sizes == {True, False}
 
 
 def test_openai_reuse_refreshes_half_an_hour_free_of_charge() -> None:
     cache = hosted_cache(HOSTED["openai"])
-    prompt = talk(HEAD, ASK, marks=[ending(1)])
+    prompt = asked(said(LONG, "developer"), said(SHORT))
     call(cache, prompt)
-    assert [bill(call(cache, prompt, at)) for at in (1799.0, 3598.0)] == [(0, 5700, 0, 0)] * 2
+    assert [bill(call(cache, prompt, at)) for at in (1799.0, 3598.0)] == [(0, prompt.n_tokens, 0, 0)] * 2
     assert cache.lookup(prompt, 3598.0 + 1800).reason == "ttl_expired"
 
 
 def test_openai_bills_twelve_hours_apart() -> None:
     cache = hosted_cache(HOSTED["openai"])
-    prompt = talk(HEAD, ASK, marks=[explicit(0, 43200), ending(1)])
-    assert bill(call(cache, prompt)) == (0, 0, 700, 5000)
-    assert cache.lookup(prompt, 43199.0).read_tokens == 5000
+    prompt = responded((LONG, {**MARK, "ttl": "12h"}), (SHORT, None))
+    head = prompt.ends_tokens[0]
+    assert bill(call(cache, prompt)) == (0, 0, prompt.n_tokens - head, head)
+    assert cache.lookup(prompt, 43199.0).read_tokens == head
 
 
-def test_openai_explicit_marks_do_not_look_back() -> None:
+def test_openai_explicit_marks_do_not_look_back_and_the_automatic_one_does() -> None:
+    first, more = [said(LONG), said("Yes.", "assistant"), said(SHORT)], [said("No.", "assistant"), said(SHORT, mark=MARK)]
     cache = hosted_cache(HOSTED["openai"])
-    call(cache, talk(HEAD, ASK, marks=[ending(1)]))
-    assert cache.lookup(talk(HEAD, ASK, OTHER, marks=[explicit(2)]), 1.0).reason == "out_of_reach"
-    assert cache.lookup(talk(HEAD, ASK, OTHER, marks=[ending(2)]), 1.0).read_tokens == 5700
+    call(cache, asked(*first))
+    assert cache.lookup(asked(*first, *more), 1.0).read_tokens == asked(*first).n_tokens
+    other = hosted_cache(HOSTED["openai"])
+    call(other, asked(*first[:-1], said(SHORT, mark=MARK), **EXPLICIT))
+    assert other.lookup(asked(*first, *more, **EXPLICIT), 1.0).reason == "out_of_reach"
+    assert other.lookup(asked(*first[:-1], said(SHORT, mark=MARK), *more, **EXPLICIT), 1.0).read_tokens == asked(*first).n_tokens
+
+
+def test_openai_looks_back_over_twenty_message_endings() -> None:
+    turns = [message for number in range(30) for message in (said(f"{number} {LONG}"), said("Yes.", "assistant"))]
+    cache, start = hosted_cache(HOSTED["openai"]), asked(*turns[:1])
+    call(cache, start)
+    assert cache.lookup(asked(*turns[:41]), 1.0).read_tokens == start.n_tokens  # twenty user messages later
+    assert cache.lookup(asked(*turns[:43]), 1.0).reason == "out_of_reach"
+
+
+def test_openai_keys_and_settings_each_have_a_prefix_of_their_own() -> None:
+    cache = hosted_cache(HOSTED["openai"])
+    size = call(cache, asked(said(LONG), prompt_cache_key="one", temperature=0.2)).prompt
+    reads = [call(cache, asked(said(LONG), **given)).read for given in (
+        {"prompt_cache_key": "one", "temperature": 0.9}, {"prompt_cache_key": "two"}, {"prompt_cache_key": "one", "verbosity": "low"},
+    )]  # fmt: skip
+    assert reads == [size, 0, 0]
 
 
 def test_openai_separates_keys_and_spills_above_fifteen_a_minute() -> None:
     cache = hosted_cache(replace(HOSTED["openai"], n_servers=4))
-    prompt = talk(HEAD, ASK, marks=[ending(1)])
+    prompt = asked(said(LONG, "developer"), said(SHORT))
     reads = [call(cache, prompt, at=float(second)).read for second in range(32)]
     assert [index for index, read in enumerate(reads) if not read] == [0, 15, 30]
-    assert call(cache, prompt, at=200.0).read == 5700  # the rush is over: home again
-    assert call(cache, replace(prompt, namespaces=(b"other key",) * 3), at=200.0).read == 0
+    assert call(cache, prompt, at=200.0).read == prompt.n_tokens  # the rush is over: home again
+    assert call(cache, asked(said(LONG, "developer"), said(SHORT), prompt_cache_key="other"), at=200.0).read == 0
 
 
 # --- OpenAI before that ----------------------------------------------------------------------------------------------------------
@@ -97,20 +144,41 @@ def test_earlier_openai_models_keep_a_day_or_some_minutes() -> None:
 
 def test_earlier_openai_models_separate_what_keys_them() -> None:
     cache = hosted_cache(HOSTED["openai-older"])
-    call(cache, talk(HEAD, ASK, settings="tools in this order"))
-    assert call(cache, talk(HEAD, ASK, settings="tools in that order")).read == 0
+    tools = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("look", "find")]
+    given: list[dict[str, Any]] = [{"tools": tools}, {"tools": tools[::-1]}, {"tools": tools, "user": "another"}, {"tools": tools}]
+    sizes = [call(cache, asked(said(LONG), model="gpt-5", **more)) for more in given]
+    assert [usage.read for usage in sizes] == [0, 0, 0, (sizes[0].prompt or 0) // 128 * 128]
 
 
 # --- Azure -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_azure_offers_half_an_hour_only_and_otherwise_does_as_openai() -> None:
+def test_azure_offers_half_an_hour_only() -> None:
     cache = hosted_cache(HOSTED["azure-openai"])
     with pytest.raises(UsageError, match="offers 1800"):
-        cache.begin(talk(HEAD, marks=[explicit(0, 43200)]), 0.0)
-    assert bill(call(cache, talk(HEAD, marks=[explicit(0)]))) == (0, 0, 5000, 0)
-    assert bill(call(cache, talk(HEAD, ASK, marks=[explicit(0)]))) == (700, 5000, 0, 0)
-    assert bill(call(cache, talk(("small", 1000), marks=[explicit(0)]))) == (1000, 0, 0, 0)
+        cache.begin(responded((LONG, {**MARK, "ttl": "12h"})), 0.0)
+    prompt = responded((LONG, {**MARK, "ttl": "30m"}), (SHORT, None))
+    assert bill(call(cache, prompt)) == (0, 0, prompt.n_tokens, 0)
+    assert [call(cache, prompt, at).read for at in (1799.0, 3598.0)] == [prompt.n_tokens] * 2
+    assert cache.lookup(prompt, 5398.0).reason == "ttl_expired"
+
+
+def test_azure_reads_marked_beginnings_behind_other_questions() -> None:
+    cache = hosted_cache(HOSTED["azure-openai"])
+    head = said(LONG, "developer", MARK)
+    prompts = [asked(head, said(f"{number}: {SHORT}"), **EXPLICIT) for number in range(2)]
+    size = prompts[0].ends_tokens[0]
+    assert bill(call(cache, prompts[0])) == (prompts[0].n_tokens - size, 0, size, 0)
+    assert bill(call(cache, prompts[1])) == (prompts[1].n_tokens - size, size, 0, 0)
+
+
+def test_azure_separates_keys_and_subscriptions() -> None:
+    cache = hosted_cache(HOSTED["azure-openai"])
+    mine = asked(said(LONG), prompt_cache_key="mine")
+    elsewhere = replace(mine, namespaces=tuple(b"another subscription" + space for space in mine.namespaces))  # type: ignore[arg-type]
+    call(cache, mine)
+    reads = [call(cache, prompt).read for prompt in (asked(said(LONG), prompt_cache_key="yours"), elsewhere, mine)]
+    assert reads == [0, 0, mine.n_tokens]
 
 
 # --- Gemini ----------------------------------------------------------------------------------------------------------------------
@@ -198,3 +266,21 @@ def test_deepseek_cuts_long_inputs_at_an_interval_where_one_is_given() -> None:
     cache = hosted_cache(replace(HOSTED["deepseek"], granularity_tokens=256))
     call(cache, talk(A, B))
     assert call(cache, talk(A, C)).read == 768
+
+
+def test_deepseek_keeps_what_is_used_and_clears_what_is_not() -> None:
+    """Hours to days, it says: of the hour that is assumed, a use gives a whole one again."""
+    cache = hosted_cache(HOSTED["deepseek"])
+    call(cache, talk(A, B))
+    call(cache, talk(D, C))
+    assert bill(call(cache, talk(A, B, C), at=3599.0)) == (200, 1000, 0, 0)
+    assert cache.lookup(talk(D, C, B), 3600.0).reason == "ttl_expired"
+    assert cache.lookup(talk(A, B, D), 7198.0).read_tokens == 1000
+    assert cache.lookup(talk(A, B, D), 7199.0).reason == "ttl_expired"
+
+
+def test_deepseek_never_bills_a_write_nor_reads_what_another_account_sent() -> None:
+    cache = hosted_cache(HOSTED["deepseek"])
+    assert bill(call(cache, talk(A, B, settings="one account"))) == (1000, 0, 0, 0)
+    assert bill(call(cache, talk(A, B, settings="another"))) == (1000, 0, 0, 0)
+    assert bill(call(cache, talk(A, B, settings="one account"))) == (0, 1000, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -10,14 +11,18 @@ import re
 import signal
 import subprocess
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import openai
 import pytest
 
 from contextkit.importers.block_trace import BlockTraces, ledger_of
 from contextkit.ledger.ledger import Ledger
+from contextkit.server import LocalServer
+from contextkit.simulator.engines import engine
 from tests.cli.conftest import COMMAND, Run, pi_session
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
@@ -203,3 +208,100 @@ def _opened(pipe: Path, process: subprocess.Popen[str]) -> int:
         except OSError:  # nobody reads yet
             time.sleep(0.02)
     pytest.fail(f"it ended too early: {process.communicate()}")
+
+
+# Ledgers of `contextkit serve --cache` ------------------------------------------------------------------------------------------------
+
+SERVED: dict[str, dict[str, Any]] = {
+    "vllm": {"block_size": 8, "capacity_tokens": 800},
+    "sglang": {"block_size": 2, "capacity_tokens": 700, "policy": "lfu"},
+    "llamacpp": {"slots": 2, "host_tokens": 600, "cache_reuse": 8},
+    "tiered": {"block_size": 16, "capacity_tokens": 480, "host_tokens": 640},
+}
+"""Sizes at which the conversations do not fit."""
+
+
+def served(path: Path, cache: Any, words: int = 60) -> Ledger:
+    """Four conversations behind one beginning, three turns each, mixed, as a client had them with the server; kept at `path`."""
+    with LocalServer(now=0.0, cache=cache) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as client:
+        talks: list[list[Any]] = [[{"role": "system", "content": "Be careful. " * words}] for _ in range(4)]
+        for turn, (number, talk) in product(range(3), enumerate(talks)):
+            talk.append({"role": "user", "content": f"question {turn} of {number} " * 10})
+            talk.append(client.chat.completions.create(model="my/own-model", messages=talk).choices[0].message)
+        with Ledger(path) as kept:
+            for exchange in server.ledger:
+                kept.append(exchange)
+        return server.ledger
+
+
+def billed(ledger: Ledger) -> tuple[int, int, int]:
+    """(calls, tokens of prompts, tokens read)."""
+    usages = [exchange.usage for exchange in ledger if exchange.usage]
+    return len(usages), sum(usage.prompt or 0 for usage in usages), sum(usage.read or 0 for usage in usages)
+
+
+def figures(row: dict[str, Any]) -> tuple[int, int, int]:
+    return row["requests"], row["tokens"], row["hit_tokens"]
+
+
+def spelled(options: dict[str, Any]) -> list[Any]:
+    return [word for option, value in options.items() for word in (f"--{option.replace('_', '-')}", value)]
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_what_the_server_billed_is_what_its_ledger_gives(run: Run, tmp_path: Path, name: str) -> None:
+    small, roomy = served(tmp_path / "small.jsonl", engine(name, **SERVED[name])), served(tmp_path / "roomy.jsonl", name)
+    document = said(run, tmp_path / "small.jsonl", "--cache", name, *spelled(SERVED[name]))
+    assert figures(document) == billed(small)
+    assert figures(said(run, tmp_path / "roomy.jsonl", "--cache", name)) == billed(roomy)
+    assert billed(roomy)[2] > 0 and billed(small)[2] > 0
+    size = SERVED[name].get("block_size", 1)
+    assert document["block_tokens"] == [size] and document["hit_blocks"] == -(-document["hit_tokens"] // size)
+    assert document["evictions"] is None if name == "llamacpp" else document["evictions"] > 0
+
+
+def test_a_served_ledger_side_by_side_by_capacity_in_blocks_and_packed(run: Run, tmp_path: Path) -> None:
+    ledger = served(tmp_path / "ledger.jsonl", engine("vllm", capacity_tokens=50 * 16))
+    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress((tmp_path / "ledger.jsonl").read_bytes()))
+    for file in ("ledger.jsonl", "packed.jsonl.gz"):
+        document = said(run, tmp_path / file, "--cache", "vllm,sglang", "--capacity", "50,4k", "--per-session")
+        rows = document["per_capacity"]
+        assert [(row["cache"], row["capacity"]) for row in rows] == [(c, n) for c in ("vllm", "sglang") for n in (50, 4000)]
+        assert figures(rows[0]) == billed(ledger) and rows[1]["evictions"] == 0
+        assert sum(row["hit_tokens"] for row in document["per_session"]) == sum(row["hit_tokens"] for row in rows)
+    (tmp_path / "broken.jsonl.gz").write_bytes(gzip.compress((tmp_path / "ledger.jsonl").read_bytes() + b"{}\n"))
+    ended = run("simulate", tmp_path / "broken.jsonl.gz")
+    assert ended.code == 2 and f"{tmp_path / 'broken.jsonl.gz'} line 14" in ended.err
+    page = tmp_path / "curve.html"
+    ended = run("simulate", tmp_path / "ledger.jsonl", "--capacity", "50,4k", "--html", page)
+    assert ended.code == 0 and "12 requests" in ended.out and "blocks of 16 tokens" in ended.out and page.is_file()
+
+
+def test_two_served_ledgers_of_one_name_keep_their_conversations_apart(run: Run, tmp_path: Path) -> None:
+    one, other = (served(tmp_path / folder / "ledger.jsonl", "vllm", words) for folder, words in (("a", 60), ("b", 90)))
+    document = said(run, tmp_path / "a", tmp_path / "b")
+    assert document["tokens"] == billed(one)[1] + billed(other)[1]
+
+
+SERVED_MISTAKES = {
+    "another engine's option": (["--cache", "llamacpp", "--block-size", "4"], "llamacpp has no block_size: it takes slots, host_tokens"),
+    "another engine's policy": (["--policy", "lfu"], "vllm has no policy: it takes block_size"),
+    "no end": (["--capacity", "unbounded"], "its memory in blocks or in tokens"),
+    "two sizes": (["--capacity", "5", "--capacity-tokens", "80"], "--capacity beside --capacity-tokens"),
+    "many instances": (["--instances", "2"], "--instances: a ledger of token ids is replayed on one engine"),
+    "a hosted cache": (["--cache", "openai"], "no call of this trace has the outline"),
+}
+
+
+def test_what_a_served_ledger_cannot_be_asked(run: Run, trace: str, tmp_path: Path) -> None:
+    served(tmp_path / "ledger.jsonl", "vllm", 5)
+    for args, text in SERVED_MISTAKES.values():
+        ended = run("simulate", tmp_path / "ledger.jsonl", *args)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1) and text in ended.err
+    mixed: list[tuple[list[Any], str]] = [
+        ([tmp_path / "ledger.jsonl", trace], "trace.jsonl: no token ids, which the other ledgers have"),
+        ([trace, "--block-size", 4], "--block-size is for ledgers of contextkit serve --cache"),
+    ]
+    for given, text in mixed:
+        ended = run("simulate", *given)
+        assert ended.code == 2 and text in ended.err
