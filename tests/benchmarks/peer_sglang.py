@@ -8,7 +8,8 @@ TRACE is Mooncake's `synthetic_trace.jsonl.gz`, its 512-token blocks spelt out a
 and does what a request makes it do: look up all but the last token, lock that path, forget what there is no room for, insert, unlock. The
 Python tree is SGLang's file as it was published; what it imports and never calls here (GPU kernels, metrics, memory pools) is left empty.
 The Rust core is driven by its binding alone, without the adapter the engine wraps around it, which favours it. Equal hits of
-every request and equal totals of what was evicted are asserted. Time is the processor's, and building the prompts is not in it: once each is built just before
+every request and equal totals of what was evicted are asserted.
+Time is the processor's, and building the prompts is not in it: once each is built just before
 it is served, so that its tokens are in the processor's cache, once all are built beforehand and come from memory.
 """
 
