@@ -45,6 +45,7 @@ class Conversation:
         self.toolbox = Toolbox(() if tools is None else tools)
         self.log = Log(clock=clock) if log is None else log
         self.ledger = Ledger() if ledger is None else ledger
+        self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None else self.toolbox.definitions()
@@ -116,15 +117,15 @@ class Conversation:
             self.provider if provider is None else provider, system=system, tools=tools, clock=self._clock,
             session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",
         )  # fmt: skip
-        other.ledger = self.ledger
+        other.ledger, other._owned = self.ledger, (other.log,)
         other._account.keep_with(self._account)
         other._append("user", {"content": content_parts(task)})
         return other
 
     def close(self) -> None:
         """Let another process open the folder."""
-        self.log.close()
-        self.ledger.close()
+        for held in self._owned:  # a sub-agent leaves the ledger to its caller
+            held.close()
 
     def __enter__(self) -> Self:
         return self

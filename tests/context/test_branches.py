@@ -347,3 +347,14 @@ def test_a_context_closes_with_its_block(desk: Desk, tmp_path: Path) -> None:
         with pytest.raises(LogLocked):
             desk.open(tmp_path / "run")
     desk.open(tmp_path / "run").close()
+
+
+def test_a_sub_agent_that_closes_leaves_its_callers_ledger_open(desk: Desk, tmp_path: Path) -> None:
+    with desk.open(tmp_path / "run") as context:
+        context.user("one")
+        with context.spawn("look into it", system=SYSTEM) as helper:
+            desk.ask(helper, says("done"))
+        desk.ask(context, says("two"))
+        assert len(context.ledger) == 2
+    with desk.open(tmp_path / "run") as again:
+        assert len(again.ledger) == 2 and len(again.log) == 3

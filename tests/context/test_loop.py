@@ -246,5 +246,10 @@ def test_thinking_is_sent_back_as_it_came(desk: Desk) -> None:
     desk.ask(context, {"parts": [thought, {"type": "call", "name": "add", "arguments": {"a": 1, "b": 1}}]})
     context.result(context.calls[0], 2)
     desk.ask(context, {"parts": [thought, {"type": "text", "text": "2"}]})
+    body = context.request().body
+    said = {"openai_chat": 0}.get(context.provider.wire, 2)  # Chat shows no thinking, so there is none to send back
+    assert body.count(thought["thinking"].encode()) == said
+    sealed = {"anthropic_messages": b'"signature":"', "openai_responses": b'"encrypted_content":"'}.get(context.provider.wire)
+    assert sealed is None or body.count(sealed) == said
     goes_on(desk, context)
     honest(desk, context)
