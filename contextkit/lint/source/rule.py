@@ -1,0 +1,145 @@
+"""What a rule of the source detector is: a value that flows where it should not, or a shape in the syntax.
+
+Takes nothing, gives the two kinds of rule; the engine reads them, the pages in `rules/` hold them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from contextkit.lint.finding import Fix
+
+Kind = Literal[
+    "clock",      # time of day: datetime.now, time.time, pendulum.now, strftime
+    "date",       # the day: date.today, now().date(), now() rendered with day precision only
+    "id",         # uuid, secrets, token_hex, random numbers, request and trace ids, id(), hash()
+    "choice",     # random.choice, hash buckets: one of several fixed texts
+    "place",      # cwd, git, hostname, platform, user name, terminal size, temporary folders, listings of a folder
+    "environ",    # environment variables read per call
+    "unordered",  # sets, os.listdir, glob, iterdir, as_completed: an order nobody promised
+    "mapping",    # dict views: insertion order, stable only as long as who fills it is
+    "rows",       # database rows without an order, JSON from a registry or a jsonb column
+    "recall",     # retriever, vector store, memory search
+    "user",       # the user's text or query
+    "person",     # user name, tenant, locale
+    "file",       # text read from a file per call
+    "plan",       # todo list, plan, scratch state
+    "listing",    # skills, sub-agents, models joined into one text
+    "server",     # tools fetched from an MCP server or registry at run time
+    "media",      # an image encoded or resized
+    "history",    # the running list of messages
+    "unsorted_json",  # json.dumps of a mapping without sorted keys
+    "model",      # a model name chosen at run time
+    "flag",       # a boolean or setting chosen per call
+]  # fmt: skip
+"""What varies."""
+
+Sink = Literal[
+    "system",         # system prompt, instructions, a system or developer message
+    "tools",          # the list of tools
+    "tool",           # a tool's description
+    "schema",         # a tool's schema
+    "front",          # the first messages: insert(0, …), messages[0]
+    "message",        # a message already in the history
+    "tail",           # the newest message
+    "marked",         # a block that carries a cache marker
+    "cache_key",      # prompt_cache_key, session or affinity id
+    "salt",           # cache_salt
+    "model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream", "client",
+]  # fmt: skip
+"""Where it arrives; the last line are the request parameters of that name (`output`: response_format, output schema)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A value of one of `kinds`, not frozen on the way, reaches one of `sinks`."""
+
+    kinds: tuple[Kind, ...]
+    """What varies."""
+    sinks: tuple[Sink, ...]
+    """Where it arrives."""
+    message: str
+    """One sentence; `{source}` is the expression that varies, `{sink}` what it reaches."""
+    in_loop_only: bool = False
+    """Whether only a call inside a loop, or a function that is called per turn, matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Where a pattern matched."""
+
+    node: ast.AST
+    """The expression or statement the finding points at."""
+    message: str
+    """One sentence about it."""
+    fix: Fix | None = None
+    """A safe change."""
+
+
+class View(Protocol):
+    """What a pattern may ask about the file it looks at, while the walk stands on a node."""
+
+    source: bytes
+    """The file, for fixes: byte offsets of an `Edit` count here."""
+
+    def dotted(self, node: ast.AST) -> str:
+        """The full name a name, attribute or call's function stands for, imports resolved: `datetime.datetime.now`; empty where none.
+
+        An attribute of an unknown value keeps its tail: `client.messages.create` → `?.messages.create` when `client` is unknown.
+        """
+        ...
+
+    def is_history(self, node: ast.AST) -> bool:
+        """Whether the expression is the running list of messages, by flow or by name: `messages`, `self.history`, `state["messages"]`."""
+        ...
+
+    def is_tools(self, node: ast.AST) -> bool:
+        """Whether the expression is a list of tools or a tool definition."""
+        ...
+
+    def is_prompt(self, node: ast.AST) -> bool:
+        """Whether the expression is system text."""
+        ...
+
+    def kinds(self, node: ast.AST) -> frozenset[Kind]:
+        """What varies in an expression, as far as this function shows."""
+        ...
+
+    def is_constant(self, node: ast.AST) -> bool:
+        """Whether the expression is made of literals, module constants and session-level attributes only."""
+        ...
+
+    def calls_model(self) -> bool:
+        """Whether the enclosing function calls a model, itself or through a function of this file."""
+        ...
+
+    def loop(self) -> ast.AST | None:
+        """The innermost loop around the node inside its function, None outside of one."""
+        ...
+
+    def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The function around the node."""
+        ...
+
+    def parents(self) -> tuple[ast.AST, ...]:
+        """The nodes around it, outermost first."""
+        ...
+
+    def bytes_at(self, node: ast.AST) -> tuple[int, int]:
+        """Byte offsets of a node's first byte and of the one behind its last, for an `Edit`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A shape in the syntax."""
+
+    nodes: tuple[type[ast.AST], ...]
+    """Which nodes to be shown."""
+    find: Callable[[Any, View], Iterable[Hit]]
+    """What is wrong with one; called while the walk stands on it."""
+    words: tuple[str, ...] = ()
+    """At least one of these stands in every file it can match; a file without them is not searched for it."""
