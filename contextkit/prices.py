@@ -6,9 +6,10 @@ ships with; nothing is fetched. Knows nothing of prompts.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from contextkit.cache.usage import Usage
@@ -31,7 +32,7 @@ def cost_usd(provider: str, model: str, usage: Usage, at: float | None = None) -
     >>> cost_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, write_5m=0, write_1h=0, output=0))
     0.5
     """
-    return _cost(_price(provider, model, at), usage)
+    return _cost(_rates(provider, model, _moment(at)), usage)
 
 
 def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None = None) -> float | None:
@@ -40,37 +41,75 @@ def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None 
     >>> cost_uncached_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, write_5m=0, write_1h=0, output=0))
     5.0
     """
-    price = _price(provider, model, at)
-    known = _known(price, usage)
-    return _cost(price, replace(known, fresh=known.prompt, read=0, write_5m=0, write_1h=0))
+    rates = _rates(provider, model, _moment(at))
+    prompt = _known(rates, usage).prompt
+    return None if prompt is None else _cost(rates, Usage(prompt, 0, 0, 0, usage.output))
 
 
-def _cost(price: ModelPrice, usage: Usage) -> float | None:
-    from genai_prices import Usage as Billed
+_QUARTER = 900
+"""Seconds: prices may depend on the time of day (DeepSeek's did), never on less than a quarter of an hour."""
 
-    known = _known(price, usage)
-    if known.prompt is None or known.write_5m is None or known.write_1h is None or known.output is None:
+
+def _moment(at: float | None) -> float:
+    return (datetime.now(UTC).timestamp() if at is None else at) // _QUARTER * _QUARTER
+
+
+def _cost(rates: _Rates, usage: Usage) -> float | None:
+    known = _known(rates, usage)
+    if known.prompt is None or known.output is None:
         return None
-    billed = Billed(
-        input_tokens=known.prompt,
-        cache_read_tokens=known.read,
-        cache_write_tokens=known.write_5m + known.write_1h,
-        cache_write_1h_tokens=known.write_1h,
-        output_tokens=known.output,
-    )
-    return float(price.calc_price(billed)["total_price"])
+    counts = (known.fresh or 0, known.read or 0, known.write_5m or 0, known.write_1h or 0, known.output)
+    if rates.per_token is None:
+        return _billed(rates.price, *counts)
+    return sum(count * rate for count, rate in zip(counts, rates.per_token, strict=True))
 
 
-def _known(price: ModelPrice, usage: Usage) -> Usage:
+def _known(rates: _Rates, usage: Usage) -> Usage:
     """`usage` with 0 for the writes of a model whose cache costs nothing to write: nobody reports those."""
-    if price.cache_write_mtok is not None:
+    if rates.has_write_price:
         return usage
     return replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
 
 
-def _price(provider: str, model: str, at: float | None) -> ModelPrice:
-    when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
-    return _with_long_writes(provider, _listed(provider, model).get_prices(when))
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """The prices of one model at one time."""
+
+    price: ModelPrice
+    """As genai-prices has it."""
+    has_write_price: bool
+    """Whether writing to its cache costs anything."""
+    per_token: tuple[float, ...] | None
+    """Dollars for one token fresh, read, written short, written long, generated; None where a tier makes it depend on the prompt's size."""
+
+
+@lru_cache(maxsize=1024)
+def _rates(provider: str, model: str, at: float) -> _Rates:
+    """Asked once for each model and quarter of an hour: adding up a bill call by call must not look prices up call by call."""
+    price = _with_long_writes(provider, _listed(provider, model).get_prices(datetime.fromtimestamp(at, UTC)))
+    return _Rates(price, price.cache_write_mtok is not None, _per_token(price))
+
+
+def _per_token(price: ModelPrice) -> tuple[float, ...] | None:
+    from genai_prices.types import TieredPrices
+
+    if any(isinstance(part, TieredPrices) for part in vars(price).values()):
+        return None
+    million = 1_000_000
+    return tuple(_billed(price, *(million * (i == part) for i in range(5))) / million for part in range(5))
+
+
+def _billed(price: ModelPrice, fresh: int, read: int, write_5m: int, write_1h: int, output: int) -> float:
+    from genai_prices import Usage as Billed
+
+    billed = Billed(
+        input_tokens=fresh + read + write_5m + write_1h,
+        cache_read_tokens=read,
+        cache_write_tokens=write_5m + write_1h,
+        cache_write_1h_tokens=write_1h,
+        output_tokens=output,
+    )
+    return float(price.calc_price(billed)["total_price"])
 
 
 def _listed(provider: str, model: str) -> ModelInfo:

@@ -19,16 +19,16 @@ import gzip
 import sys
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from heapq import merge
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from contextkit.errors import UnreadableLog
+from contextkit.importers.source import Source
 from contextkit.ledger.exchange import BlockIds, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.simulator.blocks.request import BlockRequest
@@ -196,14 +196,24 @@ def _session_of(name: str) -> str:
     return "stdin" if name == STDIN else Path(name).name
 
 
+def read(source: Source) -> Iterator[Exchange]:
+    """The requests of a trace as exchanges; what they were billed is unknown."""
+    yield from exchanges_of(BlockTraces().read(source.name, source.whole()))
+
+
 def ledger_of(requests: Iterable[BlockRequest]) -> Ledger:
-    """The requests as a ledger in memory; what they were billed is unknown."""
+    """The requests as a ledger in memory."""
     ledger = Ledger()
-    number: Callable[[], int] = count().__next__
-    for request in requests:
-        ledger.append(Exchange(
-            id=f"{request.session}/{number()}", session=request.session, lane=request.lane,
+    for exchange in exchanges_of(requests):
+        ledger.append(exchange)
+    return ledger
+
+
+def exchanges_of(requests: Iterable[BlockRequest]) -> Iterator[Exchange]:
+    """Each request as an exchange."""
+    for number, request in enumerate(requests):
+        yield Exchange(
+            id=f"{request.session}/{number}", session=request.session, lane=request.lane,
             at=request.at, first_byte_at=None, ended_at=None, provider="", model=request.model,
             prompt=BlockIds(request.size, tuple(request.ids)), usage=None, predicted=None, error=None,
-        ))  # fmt: skip
-    return ledger
+        )  # fmt: skip

@@ -1,95 +1,130 @@
-"""Which format a file is in, by its content, and the ledger it holds.
+"""Which format a file is in, by its content, and the records it holds.
 
-Takes a path, gives a ledger. Every importer is one row here.
+Takes names of files, folders and patterns, gives records. Every importer is one row here.
 """
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import glob
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from contextkit.errors import LogCorrupt, UnreadableLog
-from contextkit.importers.block_trace import BlockTraces, content_of, is_block_trace
-from contextkit.importers.block_trace import ledger_of as ledger_of_blocks
-from contextkit.importers.pi import is_pi, ledger_of, read_pi
-from contextkit.ledger.ledger import Ledger
+from contextkit.importers import block_trace, pi
+from contextkit.importers.format import Format, first_line
+from contextkit.importers.source import STDIN, Faults, Source
+from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.ledger import Ledger, check_header, records_of
+from contextkit.ledger.row import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One kind of file."""
+def _ledger(source: Source) -> Iterator[Record]:
+    """Ours: a line that is none of it is corruption, unless it is the last one, which a crash may have left unfinished."""
+    lines = source.lines()
+    check_header(next(lines)[1], source.name)
+    waiting = next(lines, None)
+    while waiting:
+        line, waiting = waiting, next(lines, None)
+        try:
+            yield from records_of([line], source.name)
+        except LogCorrupt:
+            if waiting:
+                raise
+            source.fault(line[0], "an unfinished line; every line before it is whole")
 
-    name: str
-    """What people call it."""
-    is_it: Callable[[bytes], bool]
-    """Whether a file that starts with this line is one."""
-    read: Callable[[Path], Ledger]
-    """What it holds."""
 
-
-FORMATS = (
-    Format("contextkit ledger", lambda line: b'"contextkit_ledger"' in line, Ledger.read),
-    Format("pi session", is_pi, lambda path: ledger_of(read_pi(path))),
-    Format("block trace", is_block_trace, lambda path: ledger_of_blocks(BlockTraces().read(str(path)))),
+LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), _ledger)
+FORMATS: tuple[Format, ...] = (
+    LEDGER,
+    Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read),
+    Format("block trace", block_trace.is_block_trace, block_trace.read),
 )
+"""Asked from the top: the first that knows a file reads it."""
+SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt")
+"""What is looked at in a folder, packed (.gz, .zst) or not."""
+_PACKED = (".gz", ".zst")
+
+
+def files_at(names: Iterable[str]) -> list[str]:
+    """The files that paths, folders and patterns name, each once; of the folder of a `Context` its ledger.
+
+    Raises `UnreadableLog` where one names nothing.
+    """
+    return list(dict.fromkeys(file for name in names for file in _named(str(name))))
+
+
+def _named(name: str) -> list[str]:
+    path = Path(name).expanduser()
+    if name == STDIN or (path.exists() and not path.is_dir()):  # a pipe is read like a file
+        return [name if name == STDIN else str(path)]
+    if (path / "ledger.jsonl").is_file():
+        return [str(path / "ledger.jsonl")]
+    if path.is_dir():
+        found = [str(file) for file in sorted(path.rglob("*")) if _is_looked_at(file)]
+        what = f"no {', '.join(SUFFIXES)} in this folder"
+    else:
+        found, what = sorted(glob.glob(str(path), recursive=True)), "no such file"  # noqa: PTH207 - a pattern may be absolute
+    if not found:
+        raise UnreadableLog(f"{name}: {what}; give recordings, folders or patterns of them, or - for standard input")
+    return found
+
+
+def _is_looked_at(file: Path) -> bool:
+    name = file.name
+    for packed in _PACKED:
+        name = name.removesuffix(packed)
+    return name.endswith(SUFFIXES) and file.is_file()
+
+
+def format_of(source: Source) -> Format | None:
+    """The format of a recording, None where it is of none; raises `UnreadableLog` for one that is empty or that nobody can open."""
+    if not source.head.strip():
+        raise UnreadableLog(f"{source.name}: the file is empty")
+    return next((known for known in FORMATS if known.is_it(source.head)), None)
+
+
+def unknown(name: str) -> UnreadableLog:
+    """The error for a file of no known format."""
+    return UnreadableLog(f"{name} line 1: of no known format; known are {', '.join(known.name for known in FORMATS)}")
+
+
+def records_at(name: str, faults: Faults | None = None) -> tuple[Format, Iterator[Record]]:
+    """The format of one file and its records, read as they are asked for; raises `UnreadableLog` for what is of no known format."""
+    source = Source(name, faults)
+    known = format_of(source)
+    if known is None:
+        raise unknown(name)
+    return known, known.read(source)
+
+
+def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
+    """The records of all files that `names` lead to, file by file.
+
+    A file that was named itself and cannot be read raises `UnreadableLog`; one that was met in a folder or by a pattern is a fault.
+    """
+    named = [str(name) for name in names]
+    for file in files_at(named):
+        try:
+            yield from records_at(file, faults)[1]
+        except UnreadableLog as error:
+            if file in named:
+                raise
+            faults.add(file, 0, str(error).removeprefix(f"{file} line 1: ").removeprefix(f"{file}: "))
 
 
 def ledger_at(path: str | Path) -> tuple[str, Ledger]:
-    """Name of the format and the ledger of a file, or of a context's folder.
+    """Name of the format and the ledger of a file, or of a context's folder, in memory.
 
-    A packed file (.gz) is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known format.
+    A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known format.
     """
-    file = Path(path)
-    if file.is_dir():
-        file = file / "ledger.jsonl"
-    first = _first_line(file)
-    if not first.strip():
-        raise UnreadableLog(f"{file}: the file is empty")
-    for known in FORMATS:
-        if known.is_it(first):
-            return known.name, _read(known, file)
-    raise UnreadableLog(f"{file} line 1: of no known format; known are {', '.join(known.name for known in FORMATS)}")
+    path = Path(path)
+    known, records = records_at(str(path / "ledger.jsonl" if path.is_dir() else path))
+    ledger = Ledger()
+    for record in records:
+        ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
+    return known.name, ledger
 
 
 def is_ledger(path: str | Path) -> bool:
     """Whether a file is a contextkit ledger, plain or packed; raises `UnreadableLog` for one that nobody can read."""
-    return FORMATS[0].is_it(_first_line(Path(path), _HEADER))
-
-
-def _read(known: Format, file: Path) -> Ledger:
-    """Readers take plain files: what is packed is unpacked for as long as it is read."""
-    with file.open("rb") as start:
-        is_packed = start.read(len(_GZIP)) == _GZIP
-    if not is_packed or known.is_it is is_block_trace:  # which unpacks for itself
-        return known.read(file)
-    with TemporaryDirectory() as folder:
-        plain = Path(folder) / file.name.removesuffix(".gz")
-        plain.write_bytes(content_of(str(file)))
-        try:
-            return known.read(plain)
-        except (LogCorrupt, UnreadableLog) as error:
-            raise type(error)(str(error).replace(str(plain), str(file))) from None
-
-
-def _first_line(file: Path, longest: int = 1 << 20) -> bytes:
-    """At most `longest` bytes of it, unpacked: what has no line ends is no log; those of our formats have a few hundred."""
-    try:
-        with file.open("rb") as lines:
-            first = lines.readline(longest)
-        if not first.startswith(_GZIP):
-            return first
-        with gzip.open(file) as unpacked:
-            return unpacked.readline(longest)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return first  # of no known format: packed, and not whole
-    except OSError as fault:
-        raise UnreadableLog(f"{file}: {fault.strerror}; give a ledger.jsonl, a context's folder, or a pi session") from None
-
-
-_GZIP = b"\x1f\x8b"
-_HEADER = 256
-"""Bytes in which a ledger shows itself."""
+    return LEDGER.is_it(Source(str(path)).head)

@@ -18,7 +18,7 @@ What the format means, found in a real session and in pi's own session manager:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -43,9 +43,11 @@ from contextkit.importers.recording import (
     Thinking,
     UserSaid,
 )
+from contextkit.importers.source import Source
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.recorder import Recorder
+from contextkit.ledger.row import Record
 from contextkit.models import MODELS
 
 EXPECTED = (
@@ -74,43 +76,52 @@ def read_pi(path: str | Path) -> Recording:
 
     Raises `UnreadableLog` with file and line where a record is not what pi writes, also for an empty file and for later versions.
     """
-    records = list(_records(Path(path)))
-    head = _head(Path(path), records)
+
+    def refuse(number: int, what: str) -> None:
+        raise _unreadable(path, number, what)
+
+    return _recording(path, enumerate(Path(path).read_bytes().splitlines(), 1), refuse)
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a session, whatever of it can be read: a line that is no record of pi's is a fault."""
+    yield from ledger_of(_recording(source.name, source.lines(), source.fault))
+
+
+def _recording(path: str | Path, lines: Iterable[tuple[int, bytes]], refuse: Callable[[int, str], None]) -> Recording:
+    head: dict[str, Json] | None = None
     events: list[Event] = []
     placed: list[int] = []
-    for number, record in records:
-        placed.append(len(events))
+    for number, line in lines:
+        if not line.strip():
+            continue
+        placed.append(len(events))  # a line that cannot be read is a record too: later ones are named by their count
         try:
+            record = _record(line)
+            head = head or _head(path, number, record)
             event = _READERS[record["type"]](record, placed)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise _unreadable(path, number, f"{type(error).__name__} {error}") from None
+        except (NotSerialisable, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            refuse(number, str(error) if isinstance(error, NotSerialisable) else f"{type(error).__name__} {error}")
+            continue
         events += [event] if event else []
+    if head is None:
+        raise _unreadable(path, 1, "the file is empty")
     return Recording(head["id"], head.get("thinkingLevel", "off"), head.get("branchedFrom"), tuple(events))
 
 
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Json]]]:
-    """Each record with the number of its line; blank lines are none, as for pi."""
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            record = parse(line)
-        except NotSerialisable as error:
-            raise _unreadable(path, number, str(error)) from None
-        if not isinstance(record, dict):
-            raise _unreadable(path, number, "not an object")
-        yield number, record
+def _record(line: bytes) -> dict[str, Json]:
+    record = parse(line)
+    if not isinstance(record, dict):
+        raise NotSerialisable("$", "not an object")
+    return record
 
 
-def _head(path: Path, records: list[tuple[int, dict[str, Json]]]) -> dict[str, Json]:
-    if not records:
-        raise _unreadable(path, 1, "the file is empty")
-    number, head = records[0]
-    if head.get("type") != "session" or not isinstance(head.get("id"), str):
+def _head(path: str | Path, number: int, record: dict[str, Json]) -> dict[str, Json]:
+    if record.get("type") != "session" or not isinstance(record.get("id"), str):
         raise _unreadable(path, number, "no session record")
-    if head.get("version", 1) != 1:
-        raise _unreadable(path, number, f"format version {head['version']}, only version 1 is read")
-    return head
+    if record.get("version", 1) != 1:
+        raise _unreadable(path, number, f"format version {record['version']}, only version 1 is read")
+    return record
 
 
 def _unreadable(path: str | Path, number: int, what: str) -> UnreadableLog:

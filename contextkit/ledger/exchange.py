@@ -1,4 +1,4 @@
-"""One model call: what was sent, when, what came back, what it was billed.
+"""One model call: what was sent, when, what came back, what it was billed; and what is known of it beside its bill.
 
 A trace is a list of these, whoever recorded it.
 """
@@ -6,6 +6,7 @@ A trace is a list of these, whoever recorded it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import Usage
@@ -97,3 +98,20 @@ class Exchange:
     """What the reference cache expected."""
     error: str | None
     """Why it did not end well: `aborted`, `cut`, `overloaded_error`, …; None when it did."""
+
+
+RemarkKind = Literal["verdict", "project", "agent", "caller", "repair"]
+"""verdict: the provider's own diagnosis of a call (`system_changed`); project: where a conversation was held; agent: who a lane is;
+caller: `file:line` of the code that sent a call; repair: what a proxy changed in a request before passing it on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One fact about an exchange, a lane or a session."""
+
+    kind: RemarkKind
+    """What it says."""
+    about: str
+    """Id of the exchange (verdict, caller, repair), the session (project), or `session/lane` (agent)."""
+    text: str
+    """In as few words as it has: `system_changed`, `prompts.py:41`, `researcher`."""

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, NotSerialisable, StorageError, UnreadableLog, UsageError
-from contextkit.ledger.exchange import Exchange, Outline
-from contextkit.ledger.row import decode, encode
+from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.outlines import prompts_of
+from contextkit.ledger.row import Record, decode, encode
 from contextkit.log.storage import folder_at
 
 VERSION = 1
@@ -36,7 +37,7 @@ class Ledger:
     0
     """
 
-    __slots__ = ("_exchanges", "_file", "_lock", "path", "torn")
+    __slots__ = ("_file", "_lock", "_rows", "path", "torn")
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """An empty ledger in memory, or the one at `path`, made if it is not there.
@@ -44,7 +45,7 @@ class Ledger:
         Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not an exchange, `StorageError` where
         the system lets nobody read or write there.
         """
-        self._exchanges: list[Exchange] = []
+        self._rows: dict[type, list[Any]] = {Exchange: [], Remark: []}
         self._file: FileIO | None = None
         self._lock = Lock()
         self.path = None if path is None else folder_at(path)
@@ -72,16 +73,27 @@ class Ledger:
     @property
     def exchanges(self) -> Sequence[Exchange]:
         """All of them; a view that grows with the ledger."""
-        return self._exchanges
+        return self._rows[Exchange]
+
+    @property
+    def remarks(self) -> Sequence[Remark]:
+        """What was said about them; a view that grows with the ledger."""
+        return self._rows[Remark]
+
+    @property
+    def records(self) -> Iterator[Record]:
+        """Remarks first, then the exchanges: who reads in one go knows what was said of a call before it comes."""
+        yield from self.remarks
+        yield from self.exchanges
 
     def __len__(self) -> int:
-        return len(self._exchanges)
+        return len(self.exchanges)
 
     def __iter__(self) -> Iterator[Exchange]:
-        return iter(self._exchanges)
+        return iter(self.exchanges)
 
     def __getitem__(self, index: int) -> Exchange:
-        return self._exchanges[index]
+        return self.exchanges[index]
 
     def append(self, exchange: Exchange) -> None:
         """Record one exchange: one write of one line, handed to the operating system, not forced to disk.
@@ -90,11 +102,18 @@ class Ledger:
         """
         if not isinstance(exchange, Exchange):
             raise UsageError(f"a ledger keeps exchanges, not {type(exchange).__name__}")
-        line = encode(exchange) + b"\n" if self._file else b""
+        self._append(exchange)
+
+    def remark(self, remark: Remark) -> None:
+        """Record one remark, as `append` does."""
+        self._append(remark)
+
+    def _append(self, record: Record) -> None:
+        line = encode(record) + b"\n" if self._file else b""
         with self._lock:
             if self._file:
                 _write(self._file, line)
-            self._exchanges.append(exchange)
+            self._rows[type(record)].append(record)
 
     def prompts(self) -> Iterator[tuple[Exchange, Prompt | None]]:
         """Each exchange with the prompt a cache saw, rebuilt from the differences; None where no outline was recorded.
@@ -102,13 +121,7 @@ class Ledger:
         A prompt borrows the arrays of its lane: it is good until the iterator moves on. Copy what must stay. Costs what each
         exchange added. Raises `LogCorrupt` where an outline keeps segments that its lane does not have.
         """
-        lanes: dict[tuple[str, str], Lane] = {}
-        for exchange in self._exchanges:
-            if isinstance(exchange.prompt, Outline):
-                lane = lanes.setdefault((exchange.session, exchange.lane), Lane())
-                yield exchange, lane.grow(exchange.prompt, exchange.id)
-            else:
-                yield exchange, None
+        return prompts_of(self.exchanges)
 
     def close(self) -> None:
         """Give the file back; what is in memory stays readable."""
@@ -153,13 +166,21 @@ class Ledger:
         data = path.read_bytes()
         good = data.rfind(b"\n") + 1
         lines = data[:good].split(b"\n")[:-1]
-        _check_header(lines[0] if lines else data, path, is_whole=bool(lines))
-        for number, line in enumerate(lines[1:], 2):
-            try:
-                self._exchanges.append(decode(line))
-            except LogCorrupt as error:
-                raise LogCorrupt(f"{path} line {number}: {error}; restore the line or cut the file before it") from None
+        if not lines and HEADER.startswith(data):
+            return 0  # a crash while the file was made: nothing had been recorded
+        check_header(lines[0] if lines else b"", str(path))
+        for record in records_of(enumerate(lines[1:], 2), str(path)):
+            self._rows[type(record)].append(record)
         return good
+
+
+def records_of(lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[Record]:
+    """The rows on the numbered lines behind a header, one by one; raises `LogCorrupt` with file and line."""
+    for number, line in lines:
+        try:
+            yield decode(line)
+        except LogCorrupt as error:
+            raise LogCorrupt(f"{name} line {number}: {error}; restore the line or cut the file before it") from None
 
 
 @contextmanager
@@ -171,18 +192,17 @@ def _told(path: Path) -> Iterator[None]:
         raise StorageError(f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write") from fault
 
 
-def _check_header(line: bytes, path: Path, *, is_whole: bool) -> None:
-    if not is_whole and HEADER.startswith(line):
-        return  # a crash while the file was made: nothing had been recorded
+def check_header(line: bytes, name: str) -> None:
+    """Raises `UnreadableLog` for what is not the first line of a ledger this contextkit reads."""
     try:
         header = parse(line)
     except NotSerialisable:
         header = None
     version = header.get("contextkit_ledger") if isinstance(header, dict) else None
-    if version is None or not is_whole:
-        raise UnreadableLog(f'{path} line 1: not a ledger, which starts with {{"contextkit_ledger":{VERSION}}}')
+    if version is None:
+        raise UnreadableLog(f'{name} line 1: not a ledger, which starts with {{"contextkit_ledger":{VERSION}}}')
     if version != VERSION:
-        raise UnreadableLog(f"{path} line 1: ledger format {version}, this contextkit reads {VERSION}: upgrade contextkit")
+        raise UnreadableLog(f"{name} line 1: ledger format {version}, this contextkit reads {VERSION}: upgrade contextkit")
 
 
 def _write(file: FileIO, line: bytes) -> None:
@@ -195,59 +215,3 @@ def _write(file: FileIO, line: bytes) -> None:
     except BaseException:
         file.truncate(end)
         raise
-
-
-class Lane:
-    """What one lane has grown to: the arrays that differences are applied to."""
-
-    __slots__ = ("digests", "ends_tokens", "positions", "prompt")
-
-    def __init__(self) -> None:
-        self.digests: list[bytes] = []
-        self.ends_tokens: list[int] = []
-        self.positions: list[int] = []
-        self.prompt: Prompt | None = None
-        """The last prompt, on these arrays."""
-
-    def grow(self, outline: Outline, exchange_id: str) -> Prompt:
-        """The prompt `outline` stands for; the one before it is no longer good where fewer segments were kept."""
-        if not 0 <= outline.keep <= len(self.digests):
-            raise LogCorrupt(
-                f"exchange {exchange_id!r} keeps {outline.keep} segments of a lane that has {len(self.digests)}: "
-                "an exchange before it is missing, or lanes were mixed"
-            )
-        del self.digests[outline.keep :], self.ends_tokens[outline.keep :], self.positions[outline.keep :]
-        self.digests.extend(map(bytes.fromhex, outline.digests))
-        self.ends_tokens.extend(outline.ends_tokens)
-        self.positions.extend(outline.positions)
-        tools, system, messages = map(bytes.fromhex, outline.namespaces)
-        self.prompt = Prompt(
-            (tools, system, messages), outline.level_ends, self.digests, self.ends_tokens, self.positions,
-            outline.breakpoints, len(self.digests),
-        )  # fmt: skip
-        return self.prompt
-
-
-def outline(previous: Prompt | None, prompt: Prompt, entries: Sequence[int], epoch: int) -> Outline:
-    """`prompt` as a difference to `previous`, the prompt recorded before it in its lane; `entries` has one log sequence a segment.
-
-    Kept is what both say in the same words: a changed namespace stands beside it and does not shorten it. O(log n + what is new).
-    """
-    keep = _same_words(previous, prompt) if previous else 0
-    new = range(keep, prompt.n)
-    tools, system, messages = (namespace.hex() for namespace in prompt.namespaces)
-    return Outline(
-        keep=keep, namespaces=(tools, system, messages), level_ends=prompt.level_ends,
-        digests=tuple(prompt.digests[i].hex() for i in new), ends_tokens=tuple(prompt.ends_tokens[i] for i in new),
-        positions=tuple(prompt.positions[i] for i in new), entries=tuple(entries[i] for i in new),
-        breakpoints=prompt.breakpoints, epoch=epoch,
-    )  # fmt: skip
-
-
-def _same_words(one: Prompt, other: Prompt) -> int:
-    """Equal leading digests, a binary search because digests run."""
-    low, high = 0, min(one.n, other.n)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one.digests[middle - 1] == other.digests[middle - 1] else (low, middle - 1)
-    return low

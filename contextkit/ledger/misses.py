@@ -1,13 +1,13 @@
 """Why each cache miss happened: the first cause in one ordered table that the record bears out.
 
-Takes a `Ledger`, gives a `Miss` for every call that read clearly less than the calls before it had left in the cache, and for every
+Takes exchanges, gives a `Miss` for every call that read clearly less than the calls before it had left in the cache, and for every
 call that had nothing to read yet. Bills decide whether there is a miss; prompts and times only name its cause. Where nothing that
 was recorded explains it, the cause is `unknown`. Knows nothing of reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from contextkit import prices
@@ -16,7 +16,7 @@ from contextkit.cache.usage import Usage
 from contextkit.errors import UnknownModel
 from contextkit.ledger.causes import CAUSES, Call, Cause, Lane, Mark, Pair, call_of, not_yet, nothing_visible
 from contextkit.ledger.exchange import Exchange, Outline
-from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.outlines import Growing
 from contextkit.models import MODELS, Model
 
 SHARE = 0.05
@@ -53,27 +53,43 @@ class Miss:
     """Whether the evidence was recorded; otherwise something, such as a lifetime, was assumed."""
 
 
-def misses(ledger: Ledger) -> list[Miss]:
-    """Every miss of `ledger` in its order, each with the first cause that the record bears out.
+def misses(exchanges: Iterable[Exchange]) -> list[Miss]:
+    """Every miss of a ledger in its order, each with the first cause that the record bears out."""
+    judge = Judge()
+    found = (judge.see(exchange) for exchange in exchanges)
+    return [miss for miss in found if miss]
+
+
+class Judge:
+    """Is shown a recording call by call, and says which calls missed.
 
     A miss is a shortfall above `SHARE` and `TOKENS`, or the first write of a lane. Calls whose bill is unknown, or lacks a counter,
-    are passed over. Costs what each exchange added.
+    are passed over. Costs what each exchange added; keeps one call a lane.
     """
-    lanes: dict[tuple[str, str], Lane] = {}
-    found: list[Miss] = []
-    for index, (exchange, prompt) in enumerate(ledger.prompts()):
-        lane = lanes.setdefault((exchange.session, exchange.lane), Lane())
+
+    __slots__ = ("_growing", "_lanes", "_seen")
+
+    def __init__(self) -> None:
+        self._growing = Growing()
+        self._lanes: dict[str, dict[str, Lane]] = {}
+        self._seen = -1
+
+    def see(self, exchange: Exchange) -> Miss | None:
+        """The next call of the recording; gives its miss, if it is one."""
+        self._seen += 1
+        lanes = self._lanes.setdefault(exchange.session, {})
+        lane = lanes.setdefault(exchange.lane, Lane())
+        prompt = self._growing.prompt(exchange)
         _follow(lane, exchange)
         usage = measured(exchange)
         if usage is None:
             lane.unbilled += 1
-            continue
+            return None
         now = call_of(exchange, usage, prompt)
-        siblings = [] if lane.before else [lanes[key].before for key in lanes if key[0] == exchange.session]
-        miss = _judge(lane, now, prompt, [call for call in siblings if call])
-        found += [replace(miss, index=index)] if miss else []
+        siblings = [] if lane.before else [sibling.before for sibling in lanes.values() if sibling.before]
+        miss = _judge(lane, now, prompt, siblings)
         _advance(lane, now, is_miss=miss is not None)
-    return found
+        return replace(miss, index=self._seen) if miss else None
 
 
 def measured(exchange: Exchange) -> Usage | None:

@@ -12,7 +12,8 @@ from threading import Lock
 
 from contextkit.cache.prompt import Prompt
 from contextkit.ledger.exchange import Exchange, Outline
-from contextkit.ledger.ledger import Lane, Ledger, outline
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.outlines import Lane, outline
 
 
 class Recorder:

@@ -1,6 +1,6 @@
-"""One exchange as one line of JSON, and back, exactly.
+"""One exchange, or one remark, as one line of JSON, and back, exactly.
 
-Takes an `Exchange`, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
+Takes a row, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
 """
 
 from __future__ import annotations
@@ -13,14 +13,23 @@ from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import LogCorrupt, NotSerialisable
-from contextkit.ledger.exchange import BlockIds, Bodies, Exchange, Outline, Tokens
+from contextkit.ledger.exchange import BlockIds, Bodies, Exchange, Outline, Remark, Tokens
+
+Record = Exchange | Remark
+"""What a line of a ledger holds."""
 
 
-def encode(exchange: Exchange) -> bytes:
-    """The line of `exchange`, without its newline.
+def encode(record: Record) -> bytes:
+    """The line of `record`, without its newline.
 
     Raises `NotSerialisable` for a name that has no UTF-8 form or a time that is not finite.
     """
+    if isinstance(record, Remark):
+        return canonical({"remark": record.kind, "about": record.about, "text": record.text})
+    return _encode_exchange(record)
+
+
+def _encode_exchange(exchange: Exchange) -> bytes:
     row = _fields(exchange)
     row["prompt"] = _maybe(_write_prompt, exchange.prompt)
     row["usage"] = _maybe(_fields, exchange.usage)
@@ -28,13 +37,14 @@ def encode(exchange: Exchange) -> bytes:
     return canonical(row)
 
 
-def decode(line: bytes) -> Exchange:
-    """The exchange of a line.
+def decode(line: bytes) -> Record:
+    """The exchange or the remark of a line.
 
     Raises `LogCorrupt` for what is not a line of ours; the caller says which one.
     """
     try:
-        return _exchange(parse(line))
+        row = parse(line)
+        return Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
     except (NotSerialisable, KeyError, TypeError, ValueError) as error:
         raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
 

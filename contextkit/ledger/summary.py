@@ -1,22 +1,20 @@
 """A ledger judged: how much was read from the cache, what it cost, what it would have cost, what was lost and to what.
 
-Takes a `Ledger`, gives a `Summary`: plain numbers, no layout. What nobody reported is counted as unknown, never as zero.
+Takes a `Ledger`, or records as they are read, gives a `Summary`: plain numbers, no layout. What nobody reported is counted as unknown,
+never as zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from functools import reduce
-from operator import add
+from datetime import UTC, datetime
 
-from contextkit import prices
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.canonical import Json, canonical
-from contextkit.errors import UnknownModel
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.misses import Miss, measured, misses
+from contextkit.ledger.judged import Judged, judged
+from contextkit.ledger.misses import Miss
+from contextkit.ledger.row import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +67,8 @@ class Summary:
     """Of each call, in ledger order; None where unknown."""
     models_without_price: tuple[str, ...]
     """Whose calls are in no dollar figure."""
+    groups: tuple[Row, ...] = ()
+    """One row a day, session, … where a grouping was asked for, in the order of their names."""
 
     @property
     def calls(self) -> int:
@@ -115,7 +115,7 @@ class Summary:
         return canonical({
             "format": 1, "total": _row_json(self.total), "models": [*map(_row_json, self.models)], "lanes": [*map(_row_json, self.lanes)],
             "misses": [asdict(miss) for miss in self.misses], "hit_rates": self.hit_rates,
-            "models_without_price": self.models_without_price,
+            "models_without_price": self.models_without_price, "groups": [*map(_row_json, self.groups)],
         }).decode()  # fmt: skip
 
     def __str__(self) -> str:
@@ -123,60 +123,101 @@ class Summary:
         return " · ".join(part for part in (_hit_text(self), *_money_texts(self), _miss_text(self), *_unknown_texts(self)) if part)
 
 
-def summarise(ledger: Ledger) -> Summary:
-    """Judge `ledger`: bills added up, calls priced one by one at the prices of their day, misses named."""
-    calls = [_Priced(exchange, measured(exchange)) for exchange in ledger]
-    found = misses(ledger)
-    lost = {miss.index for miss in found if miss.lost_tokens}
-    numbered = [*enumerate(calls)]
-    has_sessions = len({call.exchange.session for call in calls}) > 1
-    return Summary(
-        total=_row("all", numbered, lost),
-        models=_rows(numbered, lambda exchange: exchange.model, lost),
-        lanes=_rows(numbered, lambda exchange: f"{exchange.session}/{exchange.lane}" if has_sessions else exchange.lane, lost),
-        misses=tuple(found),
-        hit_rates=tuple(call.usage.hit_rate if call.usage else None for call in calls),
-        models_without_price=tuple(dict.fromkeys(call.exchange.model for call in calls if not call.has_model_price)),
-    )
+def summarise(records: Iterable[Record], by: str = "") -> Summary:
+    """Judge a ledger, or any records as they are read: bills added up, calls priced one by one at the prices of their day, misses named.
+
+    `by` names a key of `GROUPS`, whose rows `Summary.groups` then holds.
+    """
+    tally = Tally(by)
+    for call in judged(records):
+        tally.add(call)
+    return tally.summary()
 
 
-class _Priced:
-    """One exchange and its two prices."""
-
-    __slots__ = ("cost", "exchange", "has_model_price", "uncached", "usage")
-
-    def __init__(self, exchange: Exchange, usage: Usage | None) -> None:
-        self.exchange, self.usage = exchange, usage
-        self.has_model_price = True
-        self.cost: float | None = None
-        self.uncached: float | None = None
-        try:
-            asked = exchange.provider, exchange.model, usage or ZERO, exchange.at
-            cost, uncached = prices.cost_usd(*asked), prices.cost_uncached_usd(*asked)
-        except UnknownModel:
-            self.has_model_price = False  # the summary names the model
-            return
-        if usage and cost is not None and uncached is not None:
-            self.cost, self.uncached = cost, uncached
+GROUPS: dict[str, Callable[[Judged], str]] = {
+    "day": lambda call: datetime.fromtimestamp(call.exchange.at, UTC).strftime("%Y-%m-%d"),
+    "session": lambda call: call.exchange.session,
+    "model": lambda call: call.exchange.model,
+    "agent": lambda call: call.agent,
+    "project": lambda call: call.project or "unknown",
+}
+"""What calls can be grouped by; days are those of UTC."""
 
 
-def _rows(calls: Iterable[tuple[int, _Priced]], key: Callable[[Exchange], str], lost: set[int]) -> tuple[Row, ...]:
-    groups: dict[str, list[tuple[int, _Priced]]] = {}
-    for index, call in calls:
-        groups.setdefault(key(call.exchange), []).append((index, call))
-    return tuple(_row(name, group, lost) for name, group in groups.items())
+class Tally:
+    """Adds calls up as they come; keeps a row a group, a number a call, and the misses."""
+
+    __slots__ = ("_by", "_groups", "_hit_rates", "_lanes", "_misses", "_models", "_total", "_without_price")
+
+    def __init__(self, by: str = "") -> None:
+        self._by = GROUPS[by] if by else None
+        self._total = _Sum()
+        self._models: dict[str, _Sum] = {}
+        self._lanes: dict[tuple[str, str], _Sum] = {}
+        self._groups: dict[str, _Sum] = {}
+        self._misses: list[Miss] = []
+        self._hit_rates: list[float | None] = []
+        self._without_price: dict[str, None] = {}
+
+    def add(self, call: Judged) -> None:
+        """One more call."""
+        exchange = call.exchange
+        sums = [
+            self._total,
+            self._models.setdefault(exchange.model, _Sum()),
+            self._lanes.setdefault((exchange.session, exchange.lane), _Sum()),
+        ]
+        if self._by:
+            sums.append(self._groups.setdefault(self._by(call), _Sum()))
+        for one in sums:
+            one.add(call)
+        self._hit_rates.append(call.usage.hit_rate if call.usage else None)
+        self._misses += [call.miss] if call.miss else []
+        if not call.has_model_price:
+            self._without_price[exchange.model] = None
+
+    def summary(self) -> Summary:
+        """What was added up so far."""
+        has_sessions = len({session for session, _ in self._lanes}) > 1
+        return Summary(
+            total=self._total.row("all"),
+            models=tuple(one.row(name) for name, one in self._models.items()),
+            lanes=tuple(one.row(f"{session}/{lane}" if has_sessions else lane) for (session, lane), one in self._lanes.items()),
+            misses=tuple(self._misses),
+            hit_rates=tuple(self._hit_rates),
+            models_without_price=tuple(self._without_price),
+            groups=tuple(one.row(name) for name, one in sorted(self._groups.items())),
+        )
 
 
-def _row(name: str, calls: Sequence[tuple[int, _Priced]], lost: set[int]) -> Row:
-    known = [call for _, call in calls if call.usage]
-    costs = [(call.cost, call.uncached) for call in known if call.cost is not None and call.uncached is not None]
-    return Row(
-        name=name, calls=len(calls), calls_with_usage=len(known), calls_with_price=len(costs),
-        usage=reduce(add, (call.usage for call in known if call.usage), ZERO),
-        cost_usd=sum(cost for cost, _ in costs) if costs else None,
-        cost_uncached_usd=sum(uncached for _, uncached in costs) if costs else None,
-        n_misses=sum(index in lost for index, _ in calls),
-    )  # fmt: skip
+class _Sum:
+    """A row that grows."""
+
+    __slots__ = ("calls", "calls_with_price", "calls_with_usage", "cost", "n_misses", "uncached", "usage")
+
+    def __init__(self) -> None:
+        self.calls = self.calls_with_usage = self.calls_with_price = self.n_misses = 0
+        self.usage = ZERO
+        self.cost = self.uncached = 0.0
+
+    def add(self, call: Judged) -> None:
+        self.calls += 1
+        self.n_misses += bool(call.miss and call.miss.lost_tokens)
+        if call.usage:
+            self.calls_with_usage += 1
+            self.usage += call.usage
+        if call.cost_usd is not None and call.cost_uncached_usd is not None:
+            self.calls_with_price += 1
+            self.cost += call.cost_usd
+            self.uncached += call.cost_uncached_usd
+
+    def row(self, name: str) -> Row:
+        has_price = bool(self.calls_with_price)
+        return Row(
+            name=name, calls=self.calls, calls_with_usage=self.calls_with_usage, calls_with_price=self.calls_with_price,
+            usage=self.usage, cost_usd=self.cost if has_price else None, cost_uncached_usd=self.uncached if has_price else None,
+            n_misses=self.n_misses,
+        )  # fmt: skip
 
 
 def _row_json(row: Row) -> dict[str, Json]:

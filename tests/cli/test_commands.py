@@ -34,9 +34,9 @@ MISTAKES = {
     "unknown flag": (["--nonsense"], "--nonsense"),
     "unknown flag of a command": (["demo", "--nonsense"], "--nonsense"),
     "no path": (["report"], "PATH"),
-    "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: No such file"),
+    "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: no such file"),
     "a missing file, replay": (["replay", "absent.jsonl"], "absent.jsonl: No such file"),
-    "a folder without a ledger": (["report", "."], "ledger.jsonl: No such file"),
+    "a pattern that names nothing": (["report", "*.har"], "*.har: no such file"),
     "a folder to replay": (["replay", "."], "."),
     "a name no file can have": (["report", "a" * 5000], "name too long"),
     "an empty file, report": (["report", "empty.jsonl"], "empty.jsonl: the file is empty"),
@@ -45,7 +45,6 @@ MISTAKES = {
     "a binary file, replay": (["replay", "binary.jsonl"], "binary.jsonl line 1: not JSON"),
     "a file without lines": (["report", "no-lines.jsonl"], "of no known format"),
     "prose": (["report", "prose.txt"], "known are contextkit ledger, pi session"),
-    "a torn file, report": (["report", "torn.jsonl"], "torn.jsonl line 2: not JSON"),
     "a torn file, replay": (["replay", "torn.jsonl"], "torn.jsonl line 2: not JSON"),
     "an unknown model, replay": (["replay", "session.jsonl", "--model", "nonsense"], "no row for model 'nonsense'"),
     "an unknown model, demo": (["demo", "--model", "nonsense"], "no row for model 'nonsense'"),
@@ -102,10 +101,17 @@ def test_a_mistake_is_one_line_and_changes_nothing(mistake: str, folder: Path, r
     assert contents(folder) == before
 
 
-def test_a_torn_ledger_is_one_line_or_read_up_to_the_tear(folder: Path, run: Run) -> None:
-    ended = run("report", "torn-ledger.jsonl")
-    assert ended.code in (0, 2)
-    assert ended.err.count("\n") == (ended.code == 2)
+def test_what_a_crash_tore_is_read_up_to_the_tear_and_said(folder: Path, run: Run) -> None:
+    for file, line in (("torn-ledger.jsonl", 2), ("torn.jsonl", 2)):
+        ended = run("report", file)
+        assert ended.code == 0
+        assert ended.err.startswith(f"{file}:{line}: ") and ended.err.count("\n") == 1
+
+
+def test_a_folder_is_read_as_far_as_it_can_be(folder: Path, run: Run) -> None:
+    ended = run("report", ".")
+    assert ended.code == 0
+    assert "empty.jsonl: the file is empty" in ended.err and "binary.jsonl: of no known format" in ended.err
 
 
 @posix

@@ -15,7 +15,8 @@ from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import LogCorrupt, UnreadableLog
 from contextkit.ledger.exchange import BlockIds, Bodies, Exchange, Outline
-from contextkit.ledger.ledger import Ledger, outline
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.outlines import outline
 from contextkit.ledger.recorder import Recorder
 from contextkit.ledger.row import decode, encode
 

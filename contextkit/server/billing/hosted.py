@@ -13,7 +13,7 @@ from contextkit.canonical import Json
 from contextkit.errors import UnknownModel
 from contextkit.layout.tokens import counter_for
 from contextkit.ledger.exchange import Outline
-from contextkit.ledger.ledger import outline
+from contextkit.ledger.outlines import outline
 from contextkit.models import Model, model_named
 from contextkit.providers import PARSERS
 from contextkit.providers.provider import Parsed

@@ -1,0 +1,172 @@
+"""Where a recording is read from: a file, plain or packed, or standard input, line by line in constant memory.
+
+Takes a name, gives numbered lines, or the whole; and takes note of what is wrong with it. Knows no format.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+from contextkit.errors import MissingExtra, UnreadableLog
+
+STDIN = "-"
+"""Stands for standard input."""
+HEAD = 1 << 16
+"""Bytes in which a format shows itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something wrong with a recording that did not stop its reading."""
+
+    file: str
+    """As it was named."""
+    line: int
+    """From 1; 0 where it is of the file as a whole."""
+    what: str
+    """What is wrong and what was done about it, without the line's content."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}" if self.line else f"{self.file}: {self.what}"
+
+
+@dataclass(slots=True)
+class Faults:
+    """All that was wrong with what was read; only the first ones of a kind are kept in full, all are counted."""
+
+    kept: list[Fault] = field(default_factory=list)
+    """In the order they were met, `MOST` of each kind."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Kind (`what`) → how many."""
+
+    MOST = 5
+
+    def add(self, file: str, line: int, what: str) -> None:
+        """One more."""
+        n = self.counts[what] = self.counts.get(what, 0) + 1
+        if n <= self.MOST:
+            self.kept.append(Fault(file, line, what))
+
+    def __len__(self) -> int:
+        return sum(self.counts.values())
+
+
+class Source:
+    """One recording, opened by name; what it starts with is at hand without reading on."""
+
+    def __init__(self, name: str, faults: Faults | None = None) -> None:
+        """Opens nothing yet; `faults` collects what is wrong, its own collection where none is given."""
+        self.name = name
+        """As it was given; `-` is standard input."""
+        self.faults = Faults() if faults is None else faults
+        """Where to say what is wrong."""
+        self._stream: IO[bytes] | None = None
+        self._head: bytes | None = None
+
+    @property
+    def label(self) -> str:
+        """What a session without a name of its own is called: the file's name."""
+        return "stdin" if self.name == STDIN else Path(self.name).name
+
+    @property
+    def head(self) -> bytes:
+        """The first `HEAD` bytes, unpacked; raises `UnreadableLog` for what nobody can open or unpack."""
+        if self._head is None:
+            with told(self.name):
+                stream = _opened(self.name)
+                self._head = stream.read(HEAD)
+            if self.name == STDIN or not Path(self.name).is_file():
+                self._stream = stream  # what came by a pipe comes once
+            else:
+                stream.close()
+        return self._head
+
+    def chunks(self, size: int = 1 << 20) -> Iterator[bytes]:
+        """All of it, in pieces; once. What is packed and ends too early is a fault, and what came before it is given."""
+        if self.head and self._stream:
+            yield self.head
+        stream = self._stream
+        try:
+            with told(self.name):
+                stream = stream or _opened(self.name)
+                while piece := stream.read(size):
+                    yield piece
+        except UnreadableLog as error:
+            self.fault(0, f"{str(error).removeprefix(f'{self.name}: ')}; what came before was read")
+        finally:
+            if stream and self.name != STDIN:
+                stream.close()
+
+    def whole(self) -> bytes:
+        """All of it at once, for formats that are one value."""
+        return b"".join(self.chunks())
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Each line that is not blank, with its number, without its newline; once."""
+        number, rest = 0, b""
+        for piece in self.chunks():
+            *whole, rest = (rest + piece).split(b"\n") if b"\n" in piece else [rest + piece]
+            for line in whole:
+                number += 1
+                if line and not line.isspace():
+                    yield number, line
+        if rest and not rest.isspace():
+            yield number + 1, rest
+
+    def fault(self, line: int, what: str) -> None:
+        """Say that something is wrong on a line; reading goes on."""
+        self.faults.add(self.name, line, what)
+
+
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """What the system or a packer refuses, in our words."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as fault:
+        said = getattr(fault, "strerror", None) or str(fault)
+        raise UnreadableLog(f"{name}: {said}; give a whole file, plain or packed with gzip or zstd") from None
+
+
+def _opened(name: str) -> IO[bytes]:
+    raw = sys.stdin.buffer if name == STDIN else Path(name).open("rb")  # noqa: SIM115 - closed by who reads it
+    start = cast(Any, raw).peek(4)[:4]
+    opener = next((opener for magic, opener in _PACKED if start.startswith(magic)), None)
+    return cast(IO[bytes], raw) if opener is None else opener(cast(IO[bytes], raw))
+
+
+class _Gzip(gzip.GzipFile):
+    """Closes what it unpacks."""
+
+    def close(self) -> None:
+        raw = self.packed
+        super().close()
+        raw.close()
+
+    packed: IO[bytes]
+
+
+def _gzip(raw: IO[bytes]) -> IO[bytes]:
+    unpacked = _Gzip(fileobj=raw)
+    unpacked.packed = raw
+    return cast(IO[bytes], unpacked)
+
+
+def _zstd(raw: IO[bytes]) -> IO[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtra("reading what zstd packed", "zstd") from None
+    return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True))
+
+
+_PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = ((b"\x1f\x8b", _gzip), (b"\x28\xb5\x2f\xfd", _zstd))
+"""(first bytes, how it is unpacked)."""
