@@ -1,0 +1,37 @@
+"""server-tool-inflation: one bill sums several model calls that a server tool made.
+
+## What it does
+Explains reads that exceed the prompt: with a server tool (web search, code execution) one response is the sum of several internal
+calls.
+
+## Why it costs you
+Each internal call reads the prefix again, and the counters at the top add them up. A read of 400,000 tokens for a prompt of 90,000 is
+five calls, not an error and not a saving. Hit rate and cost per turn computed from it are off, and so is a trigger for compaction that
+takes the sum for the size of the context.
+
+## Example
+    context_size = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
+    if context_size > 150_000:
+        compact()
+
+## Use instead
+Take the last internal call where the provider lists them, or count what is sent:
+
+    last = usage.iterations[-1] if usage.iterations else usage
+    context_size = last.input_tokens + last.cache_read_input_tokens + last.cache_creation_input_tokens
+
+## Detected by
+- source: not visible.
+- requests: the read exceeds the prompt, and the reply used server tools.
+- guard: not before sending; such a bill is not compared with the prediction.
+- provider: `usage.iterations[]` (beta) and `server_tool_use` show it.
+
+## References
+- https://platform.claude.com/docs/en/build-with-claude/context-editing
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKA04", "server-tool-inflation", "D", "note")

@@ -1,0 +1,44 @@
+"""args-key-order-drift: the arguments of an earlier call are written again with other keys first, or other spacing.
+
+## What it does
+Arguments come as JSON. They are parsed, stored as a value (a dict, a `jsonb` column, a map of another language) and
+serialised for the next request. What comes out means the same, in another order of keys or with other blanks than the
+model wrote.
+
+## Why it costs you
+The prompt that was cached holds the model's own text of the call. A replay that differs breaks the prefix at the
+first call with two arguments. Anthropic's troubleshooting page names the order of keys within `tool_use.input` as a
+thing to keep stable; on OpenAI `arguments` is a string, and a single blank counts.
+
+## Example
+    arguments = json.loads(call.function.arguments)
+    store.save(call.id, arguments)                           # a jsonb column
+    ...
+    replayed = {"name": name, "arguments": json.dumps(store.load(call.id))}
+    messages.append({"role": "assistant", "tool_calls": [{"id": call.id, "type": "function", "function": replayed}]})
+
+## Use instead
+Parse for yourself, keep the text for the history:
+
+    store.save(call.id, call.function.arguments)             # the string, as received
+    replayed = {"name": name, "arguments": store.load(call.id)}
+
+For Claude, store the serialised assistant message as one string or blob. `context.receive(reply)` keeps the order of
+keys in arguments, and the log stores bytes, in a file or as `bytea`, not as `jsonb`.
+
+## Detected by
+- source: arguments that are loaded from JSON and dumped again on their way into the history, or read from rows.
+- requests: canonical JSON is equal and bytes differ within a call's input or arguments.
+- guard: the same comparison, before the call leaves.
+- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/stanfordnlp/dspy/issues/10227
+- https://platform.claude.com/docs/en/build-with-claude/prompt-caching#troubleshooting-common-issues
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM14", "args-key-order-drift", "A", "error", confirmed_by=("messages_changed", "input_changed"))

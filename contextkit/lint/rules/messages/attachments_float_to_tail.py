@@ -1,0 +1,44 @@
+"""attachments-float-to-tail: attached files or images move to the newest message with every turn.
+
+## What it does
+To keep what the user attached close at hand, the builder takes it out of the message it came with and adds it to the
+last one. In the next call it moves again.
+
+## Why it costs you
+Two places differ: the old message has lost blocks, the new one has gained them. The prefix ends at the old one, so at
+least one turn and all of the attachments are written anew in each call, at 1.25 times the input price. Attachments
+are the largest blocks of many conversations, and they are never read from the cache this way.
+
+## Example
+    def with_attachments(messages, files):
+        bare = [{**m, "content": [b for b in m["content"] if b["type"] != "document"]} for m in messages]
+        bare[-1]["content"] += [document(file) for file in files]
+        return bare
+
+    client.messages.create(model=MODEL, max_tokens=2048, messages=with_attachments(messages, files))
+
+## Use instead
+An attachment belongs where it came in, and is named later rather than repeated:
+
+    messages.append({"role": "user", "content": [*[document(file) for file in files], {"type": "text", "text": question}]})
+    ...
+    messages.append({"role": "user", "content": f"Concerning {files[0].name} again: {question}"})
+
+If a block has to move, put the marker before the message that carries it, so that at least the history is read. In
+contextkit parts stay in the entry they were said in.
+
+## Detected by
+- source: attachments taken out of earlier messages or added to the last one anew, per turn.
+- requests: a block goes from an earlier message to the last in each call.
+- guard: the same comparison, before the call leaves.
+- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/QwenLM/qwen-code/issues/11651
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM21", "attachments-float-to-tail", "A", "error", confirmed_by=("messages_changed", "input_changed"))

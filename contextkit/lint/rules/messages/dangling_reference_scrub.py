@@ -1,0 +1,43 @@
+"""dangling-reference-scrub: earlier messages are scrubbed because a tool, file or server they mention is missing right now.
+
+## What it does
+Before each request the history is checked against what exists: a result of a tool whose server is offline, a file
+that was deleted. What refers to nothing is replaced by a notice such as `no longer available`. When the server is
+back, the original text is too.
+
+## Why it costs you
+One replacement in an early message makes everything behind it new, and the restoration does so again. A server that
+loses its connection for a minute costs two rewrites of the conversation on Anthropic, each at 1.25 times the input
+price, where doing nothing would have been read at a tenth.
+
+## Example
+    for message in messages:
+        for block in message["content"]:
+            if block["type"] == "tool_result" and tool_of(block) not in registry:
+                block["content"] = "The tool that gave this result is no longer available."
+
+    client.messages.create(model=MODEL, max_tokens=4096, messages=messages)
+
+## Use instead
+What happened, happened: the result stays. Say at the tail what has changed, and refuse calls to what is gone:
+
+    messages.append({"role": "user", "content": "The server `github` is offline; its tools will answer with an error for now."})
+
+Remove references only where the history is rewritten anyway, and never put them back. In contextkit results cannot be
+edited; `context.notice(...)` tells of the outage and `call.deny("github is offline")` answers a call.
+
+## Detected by
+- source: a history whose contents are replaced by a notice depending on what is registered or exists.
+- requests: an earlier tool result becomes a notice, and later often itself again.
+- guard: the same comparison, before the call leaves.
+- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/anthropics/claude-code/issues/90584
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM23", "dangling-reference-scrub", "A", "warning", confirmed_by=("messages_changed", "input_changed"))

@@ -1,0 +1,45 @@
+"""image-re-encoded: an image that was sent before is encoded again, to other bytes.
+
+## What it does
+The builder opens, resizes or compresses pictures while it makes the request. A rule lowers the quality of older ones,
+a newer version of the library compresses otherwise, or the encoder writes a time into the file. The picture is the
+same, its base64 is not.
+
+## Why it costs you
+To the cache an image is the bytes, or what they decode to. A changed one is another image at the same place, and the
+messages from there on are written again, at 1.25 times the input price on Anthropic. OpenAI takes bytes and `detail`
+as part of the prefix; vLLM hashes the media into its blocks.
+
+## Example
+    def image_block(path):
+        picture = Image.open(path).resize((1024, 768))
+        buffer = io.BytesIO()
+        picture.save(buffer, format="JPEG", quality=70)
+        return {"type": "image", "source": base64_source(buffer.getvalue())}
+
+    messages = [{"role": "user", "content": [image_block(path) for path in paths]}, *messages]
+
+## Use instead
+Encode once, when the picture comes in, and store the result with its digest:
+
+    data = encode(picture)
+    store.put(hashlib.sha256(data).hexdigest(), data)             # later requests read these bytes
+    block = {"type": "image", "source": base64_source(data)}
+
+A part of type `image` given to `context.user([...])` is kept as it was given, and sent so in each request.
+
+## Detected by
+- source: an image resized or saved in the function that builds the request.
+- requests: a media block at the same place with data of other length or digest.
+- guard: the same comparison, before the call leaves.
+- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/lidge-jun/opencodex/issues/4532
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM19", "image-re-encoded", "A", "error", confirmed_by=("messages_changed", "input_changed"))

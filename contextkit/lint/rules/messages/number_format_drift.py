@@ -1,0 +1,43 @@
+"""number-format-drift: a number is written in another notation when it is sent again.
+
+## What it does
+An argument was `1` and comes back as `1.0`; a float loses a digit, a large integer becomes a float, a `Decimal` or a
+NumPy number prints in its own way. The value went through a numeric column, another language, or a parser with other
+settings.
+
+## Why it costs you
+As a number it is equal, as text it is not, and the cache sees text. The prefix ends at the first call whose arguments
+hold such a number, or at the first result, and what follows is billed as new: 1.25 times the input price on
+Anthropic. No public report was found, so this is inferred from how the caches compare.
+
+## Example
+    arguments = json.loads(call.function.arguments, parse_float=decimal.Decimal)
+    row = {"id": call.id, "x": float(arguments["x"])}          # a column of double precision
+    ...
+    replayed = json.dumps({"x": load(call.id)["x"]})           # the model wrote 1, this says 1.0
+
+## Use instead
+Keep the JSON text of arguments and results beside whatever you compute with:
+
+    store.save(call.id, call.function.arguments)               # text
+    values = json.loads(call.function.arguments)               # for the tool
+    replayed = store.load(call.id)
+
+`context.receive(reply)` keeps arguments in the model's own words; contextkit's canonical form, used for what the
+program says, keeps integers beyond 64 bits exact and refuses NaN, naming the path.
+
+## Detected by
+- source: `parse_float` or a numeric conversion on arguments or results that go back into the history.
+- requests: values that are numerically equal and differ as text.
+- guard: the same comparison, before the call leaves.
+- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- No public report was found; the mechanism is inferred.
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM30", "number-format-drift", "I", "note", confirmed_by=("messages_changed", "input_changed"))

@@ -1,0 +1,49 @@
+"""old-tool-result-pruned: old tool results are replaced by a placeholder long before the window is full.
+
+## What it does
+Before each request a loop walks over the history and swaps the content of older tool results for something like
+`[cleared]`, to save tokens. The results behind the newest few lose their text one after another.
+
+## Why it costs you
+Every replacement stands in the middle of what was cached, and all that follows it is written again. Clearing 2,000
+tokens in front of 50,000 saves at most the reads of those 2,000 (a tenth of the price) and pays 1.25 times for the
+50,000; the same sum is due the next turn. On models that bind thinking to its prefix, an edited history is a 400 or
+drops the reasoning.
+
+## Example
+    def prune(messages):
+        for message in messages[:-6]:
+            for block in message["content"]:
+                if block["type"] == "tool_result":
+                    block["content"] = "[cleared]"
+
+    prune(messages)
+    client.messages.create(model=MODEL, max_tokens=4096, messages=messages)
+
+## Use instead
+Shorten a result when it arrives, before it is sent for the first time, and keep the rest retrievable. Clear old ones
+only together with a rewrite that happens anyway: a compaction, a cold start after a long pause, or where the tokens
+saved over the remaining turns exceed the cost.
+
+    result = output if len(output) < LIMIT else output[:LIMIT] + f" [cut; the whole is in {saved_to}]"
+
+In contextkit results are frozen when `context.result(call, value)` is said; `context.compact(...)` is the place to
+let go of old ones.
+
+## Detected by
+- source: a loop over earlier messages that assigns a constant to their content.
+- requests: the body of an earlier tool result gives way to a short constant while what follows is equal.
+- guard: the same comparison, before the call leaves.
+- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/anomalyco/opencode/issues/32515
+- https://github.com/esengine/DeepSeek-Reasonix/issues/8210
+- https://github.com/vercel/eve/issues/175
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM06", "old-tool-result-pruned", "A", "error", confirmed_by=("messages_changed", "input_changed"))

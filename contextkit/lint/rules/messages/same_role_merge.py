@@ -1,0 +1,51 @@
+"""same-role-merge: neighbouring messages of one role are merged in one call and separate in another.
+
+## What it does
+Two user messages in a row (a tool's result and a question, or what was left over after pruning) are joined into one
+before sending. Whether they are depends on how the history was loaded, or on what stands between them by now.
+
+## Why it costs you
+The text is the same, its division is not. Anthropic says that it merges consecutive messages of one role into a turn
+itself, so the division alone may be harmless there; texts joined with a separator are not. On OpenAI each message has
+its own header and ending, and automatic breakpoints lie at message endings. Local templates print a header per
+message. From the first merged pair on the prompt is computed again.
+
+## Example
+    def merge_consecutive(messages):
+        out = []
+        for message in messages:
+            if out and out[-1]["role"] == message["role"]:
+                out[-1] = {**out[-1], "content": out[-1]["content"] + " " + message["content"]}
+            else:
+                out.append(message)
+        return out
+
+    client.chat.completions.create(model=MODEL, messages=merge_consecutive(load(session)))
+
+## Use instead
+Settle the turns when a message is appended, and never join or split what was sent:
+
+    def append_user(messages, blocks):
+        if messages and messages[-1]["role"] == "user" and not messages[-1].get("sent"):
+            messages[-1]["content"].extend(blocks)
+        else:
+            messages.append({"role": "user", "content": blocks})
+
+contextkit does this once, in the log: what has become a segment is not joined with anything later.
+
+## Detected by
+- source: a function that merges consecutive messages of one role, applied to a history on its way out.
+- requests: two messages become one, or one two, and their joined text is equal.
+- guard: the same comparison, before the call leaves.
+- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/anthropics/anthropic-sdk-csharp/issues/256
+- https://github.com/gptme/gptme/issues/2727
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM12", "same-role-merge", "A", "warning", confirmed_by=("messages_changed", "input_changed"))

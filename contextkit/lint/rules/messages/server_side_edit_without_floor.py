@@ -1,0 +1,46 @@
+"""server-side-edit-without-floor: the provider is told to clear old tool results or thinking, with no least amount.
+
+## What it does
+`context_management` lists an edit such as `clear_tool_uses_20250919` with a trigger, and leaves `clear_at_least` out.
+Once the trigger is passed, the server clears what it can in each request, be it one small result.
+
+## Why it costs you
+Clearing invalidates the cached prefix from the first cleared block on; the rest is written again at 1.25 times the
+input price. With a trigger of 100,000 tokens (the default) and results of a few hundred tokens each, every turn above
+it pays for tens of thousands of tokens to save some hundreds. The parameter exists so that each clearing is worth its
+rewrite.
+
+## Example
+    client.beta.messages.create(
+        model=MODEL, max_tokens=4096, messages=messages, betas=["context-management-2025-06-27"],
+        context_management={"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 100_000}}]},
+    )
+
+## Use instead
+Say how much has to go at least, so that it happens seldom and in bulk:
+
+    edit = {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "input_tokens", "value": 100_000},
+        "keep": {"type": "tool_uses", "value": 3},
+        "clear_at_least": {"type": "input_tokens", "value": 40_000},
+    }
+
+The reply's `context_management.applied_edits` tells what each clearing removed. With contextkit the same is done on
+your side and on record, by `context.compact(summary, keep_from=entry)`.
+
+## Detected by
+- source: an edit of `context_management` without `clear_at_least`.
+- requests: such an edit in the body; in the replies, edits applied in many turns with small counts.
+- guard: the edit in the body, before the call leaves.
+- provider: silent; for calls whose settings of `context_management` differ it says `unavailable`.
+
+## References
+- https://platform.claude.com/docs/en/build-with-claude/context-editing
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM28", "server-side-edit-without-floor", "D", "warning")

@@ -1,0 +1,48 @@
+"""side-call-pollutes-lane: a side call uses the session's cache key or writes entries that nobody reads.
+
+## What it does
+Between two turns a helper asks something else (a title, a classification, a check) with the same `prompt_cache_key`
+or session header, or with the cache markers that the common request builder adds. Its prompt is another one.
+
+## Why it costs you
+Markers on a one-time prompt buy a write, 1.25 times the input price on Anthropic and on OpenAI since 5.6, that is
+never read. On hosts where the key or session id decides on which machine a request lands, the side call counts toward
+the roughly 15 requests a minute per prefix that OpenAI advises, and the next main call may find its machine busy or
+its slot taken: llama.cpp keeps one prompt per slot.
+
+## Example
+    def title(messages):
+        return client.responses.create(
+            model=MODEL, prompt_cache_key=session.id,
+            instructions="Give a title of four words.", input=text_of(messages[:2]),
+        )
+
+    reply = client.responses.create(model=MODEL, prompt_cache_key=session.id, instructions=SYSTEM, input=messages)
+
+## Use instead
+A lane of its own for each kind of side call, and no marker on what is sent once:
+
+    client.responses.create(
+        model=MODEL, prompt_cache_key="titles", prompt_cache_options={"mode": "explicit"},     # explicit and none marked: no write
+        instructions="Give a title of four words.", input=text_of(messages[:2]),
+    )
+
+`context.spawn(task)` gives a sub-agent a log and a lane of its own, and its cost stands in the same summary.
+
+## Detected by
+- source: the session's key, id or marker passed to a call in a helper function.
+- requests: a call under the session's key continues nothing, writes, and is never read; the next main call reads
+  less.
+- guard: not visible; that an entry is never read shows only afterwards.
+- provider: silent; the side call has nothing to be compared with, and the next main call only goes on.
+
+## References
+- https://github.com/anomalyco/opencode/issues/43249
+- https://github.com/nearai/ironclaw/issues/6990
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM26", "side-call-pollutes-lane", "A", "warning")

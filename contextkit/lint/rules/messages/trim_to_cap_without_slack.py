@@ -1,0 +1,42 @@
+"""trim-to-cap-without-slack: trimming stops exactly at the limit, so a few calls later it has to trim again.
+
+## What it does
+While the history is larger than a cap, the oldest messages are removed. The loop ends as soon as the cap is met; the
+next answers exceed it again, and every second or third request loses its front.
+
+## Why it costs you
+Each trim breaks the prefix at the first message. A session near its limit pays the write price (1.25 times input on
+Anthropic) for nearly its whole window every few calls, just when the window is as large as it gets. Trimmed to half,
+the same session would trim once in many calls and read at a tenth in between.
+
+## Example
+    while n_tokens(messages) > CAP:
+        messages.pop(0)
+    client.messages.create(model=MODEL, max_tokens=1024, messages=messages)
+
+## Use instead
+Two marks: begin at the high one, go down to the low one.
+
+    if n_tokens(messages) > HIGH:
+        while n_tokens(messages) > LOW:              # for instance half of HIGH
+            messages.pop(0)
+
+How far to go down follows from prices: the rewrite costs 1.25 times what is kept, and the more turns share it the
+better. In contextkit the cut is `context.compact(summary, keep_from=entry)`, and the report lists what each
+compaction cost.
+
+## Detected by
+- source: a loop that pops from the front of a history until a size is no longer above one limit.
+- requests: the front of the messages jumps every few calls while the total stays near one value.
+- guard: the front has moved, before the call leaves; the pattern shows after several.
+- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/zeroclaw-labs/zeroclaw/issues/10674
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKM05", "trim-to-cap-without-slack", "A", "warning", confirmed_by=("messages_changed", "input_changed"))

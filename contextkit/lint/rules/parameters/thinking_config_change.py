@@ -1,0 +1,35 @@
+"""thinking-config-change: the thinking mode or its budget differs between two calls of one conversation.
+
+## What it does
+Finds a `thinking` object (or Gemini's thinking config) that is built per turn: on for planning and off for tool steps, a budget that
+shrinks.
+
+## Why it costs you
+On Claude the mode and the budget are rendered into the prompt. A change computes the messages again, and on some models tools and
+system as well; only sending the default explicitly is free. An agent that toggles thinking pays its history at the price of a write on
+every toggle. Some models refuse it besides: thinking cannot be switched off on the newest ones.
+
+## Example
+    budget = max(1024, remaining // 4)
+    client.messages.create(model=MODEL, max_tokens=8192, thinking={"type": "enabled", "budget_tokens": budget}, messages=history)
+
+## Use instead
+One setting for a session; adaptive thinking lets the model decide how much a step needs:
+
+    provider = AnthropicMessages("claude-opus-5-5", max_tokens=8192, thinking={"type": "adaptive"})
+
+## Detected by
+- source: a value that is not constant flows into `thinking` of a call in a loop.
+- requests: the `thinking` object differs from the call before.
+- guard: the same, before it is sent.
+- provider: Anthropic has no word of its own for it (`unavailable` or `messages_changed`).
+
+## References
+- https://platform.claude.com/docs/en/build-with-claude/prompt-caching#what-invalidates-the-cache
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKP03", "thinking-config-change", "D", "warning")

@@ -1,0 +1,37 @@
+"""derived-key-drifts: a router derives its key from the first messages, and those change.
+
+## What it does
+Finds conversations without an explicit id behind a router that hashes the opening messages, when these are rewritten: by a compaction,
+a filled-in macro, a date.
+
+## Why it costs you
+OpenRouter, when it is given no id, hashes account, model and the start of the conversation; many self-hosted routers do the same. A
+compaction replaces exactly that start. It costs a rewrite by itself; with a derived key the conversation also moves to another host, so
+that the head it still shares with the past (tools, system) is cold too.
+
+## Example
+    history = [summary_message, *history[-6:]]
+    client.chat.completions.create(model=MODEL, messages=history)
+
+## Use instead
+Send an id that is independent of the text:
+
+    client.chat.completions.create(model=MODEL, messages=history, extra_body={"session_id": session})
+    context.compact(summary, keep_from=entry)
+
+## Detected by
+- source: not visible on its own; that no id is sent is `cache-key-missing`.
+- requests: no id, the first messages differ, and from that call on another host answers or even the head is not read.
+- guard: the body without an id whose opening differs from the call before.
+- provider: silent.
+
+## References
+- https://github.com/guanyilun/agent-sh/issues/245
+- https://github.com/SillyTavern/SillyTavern/issues/5889
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKR07", "derived-key-drifts", "A", "warning")

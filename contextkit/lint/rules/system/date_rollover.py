@@ -1,0 +1,49 @@
+"""date-rollover: today's date is computed for each request, so midnight rewrites every open session.
+
+## What it does
+The system prompt names the day and nothing finer. That is stable until the date changes; then every conversation that
+is still open sends another system text, once, all at the same moment. A server on UTC does it in the middle of an
+American working day.
+
+## Why it costs you
+Each open session is billed for its whole history in one call: on Anthropic system and messages are written at 1.25
+times (five minutes) or twice (one hour) the input price instead of being read at a tenth or less. Jobs that run
+through the night and sessions resumed the next morning pay it without exception. The shared system prefix of all
+users has to be written anew as well.
+
+## Example
+    class Agent:
+        def ask(self, messages):
+            system = f"{INSTRUCTIONS} Today is {date.today().isoformat()}."
+            return self.client.messages.create(model=MODEL, max_tokens=1024, system=system, messages=messages)
+
+## Use instead
+Take the date when the session begins and keep it; say once, at the tail, that a day has passed:
+
+    class Agent:
+        def __init__(self):
+            self.system = f"{INSTRUCTIONS} The session began on {date.today().isoformat()}."
+
+        def day_changed(self, messages):
+            messages.append({"role": "user", "content": f"It is now {date.today().isoformat()}."})
+
+In contextkit the system prompt given to `Context.open` is stored; reopened without one it goes on as stored, and
+`context.notice(...)` tells of the new day.
+
+## Detected by
+- source: a date taken in a function that runs per request, not in the session's state, that reaches the system text.
+- requests: the system text differs only in a date, and a day's border (local or UTC) lies between the two calls.
+- guard: the same comparison, before the call leaves.
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/anomalyco/opencode/issues/32622
+- https://github.com/zeroclaw-labs/zeroclaw/issues/10858
+- https://github.com/OpenBMB/PilotDeck/issues/571
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS02", "date-rollover", "A", "warning", confirmed_by=("system_changed", "input_changed"))

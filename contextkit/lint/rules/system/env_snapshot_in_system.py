@@ -1,0 +1,43 @@
+"""env-snapshot-in-system: the working folder, git state or machine is rendered into the system prompt.
+
+## What it does
+A coding agent describes its surroundings in the system text: path, branch, `git status`, operating system, host name,
+a listing of the folder, the size of the terminal. Often it is taken once per session, sometimes per call.
+
+## Why it costs you
+Taken once, the session itself is fine, but no other session, worktree or machine shares the system prompt, and a
+fan-out of ten agents in ten folders writes it ten times at 1.25 times the input price. Taken per call, each commit or
+edited file changes the system text and the conversation behind it is written again. Caches are shared within a
+workspace on Anthropic, within an organisation on Bedrock: the sharing is there to be used.
+
+## Example
+    status = subprocess.run(["git", "status", "--short"], capture_output=True, text=True).stdout
+    system = f"{INSTRUCTIONS} Folder: {os.getcwd()}. Platform: {platform.platform()}. Status: {status}"
+    client.messages.create(model=MODEL, max_tokens=4096, system=system, messages=messages)
+
+## Use instead
+Keep the system text the same on every machine and put the surroundings into the first user message, taken once:
+
+    surroundings = f"Folder: {os.getcwd()}. Platform: {platform.platform()}. Status at the start: {status}"
+    messages = [{"role": "user", "content": [{"type": "text", "text": surroundings}, {"type": "text", "text": task}]}]
+
+Claude's agent SDK has the flag `exclude_dynamic_sections` for this. With contextkit: a constant `system`, then
+`context.notice(surroundings)` before the first `context.user(task)`.
+
+## Detected by
+- source: `os.getcwd`, a git process, `platform`, a folder's listing, the host name or the terminal's size that
+  reaches the system text.
+- requests: the system text is equal within a session and differs between sessions only in a path, branch or machine.
+- guard: a change within one conversation, before the call leaves.
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI), where it changes within a session.
+
+## References
+- https://github.com/can1357/oh-my-pi/issues/6963
+- https://code.claude.com/docs/en/prompt-caching#cache-scope
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS04", "env-snapshot-in-system", "A", "warning", confirmed_by=("system_changed", "input_changed"))

@@ -1,0 +1,47 @@
+"""id-or-nonce-in-prefix: an id, a hash or a nonce is written into the front of the prompt.
+
+## What it does
+A request id, trace id, session id, a hash of the question or a billing token is put into the first system block,
+often by a gateway or for the sake of logging. Some are new for each call, some for each process.
+
+## Why it costs you
+The prefix ends where the id begins. In block 0 that leaves the tools on Anthropic and nothing worth naming elsewhere;
+what users report is a read counter stuck at a few hundred tokens while the prompt grows. Every call pays the write
+price for all the rest. An id per session spares the session but keeps any two sessions from sharing their system
+prompt.
+
+## Example
+    request_id = uuid.uuid4().hex
+    system = f"[request {request_id}] {INSTRUCTIONS}"
+    client.messages.create(model=MODEL, max_tokens=1024, system=system, messages=messages)
+
+## Use instead
+Ids are for machines; send them where no model reads them:
+
+    client.messages.create(
+        model=MODEL, max_tokens=1024, system=INSTRUCTIONS, messages=messages,
+        metadata={"user_id": hashed_user}, extra_headers={"x-request-id": request_id},
+    )
+
+`metadata` and headers of your own do not enter Anthropic's cache key. If another hop writes the id, strip it at the
+gateway. A contextkit request carries what you said and nothing else.
+
+## Detected by
+- source: `uuid4`, `secrets`, a random number, a hash or a trace id that reaches the system text or the first
+  messages.
+- requests: a short hexadecimal or uuid span changes at a fixed offset in every call, while the tokens read stay
+  small.
+- guard: the same comparison, before the call leaves.
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/anthropics/claude-code/issues/68900
+- https://github.com/ollama/ollama/issues/14918
+- https://github.com/EasyMetaAu/helm-api/issues/208
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS03", "id-or-nonce-in-prefix", "A", "error", confirmed_by=("system_changed", "input_changed"))

@@ -1,0 +1,45 @@
+"""instruction-file-reload: an instruction file is read again, and has changed meanwhile.
+
+## What it does
+`AGENTS.md`, `CLAUDE.md` or a memory file is part of the system prompt and is read for each request or on resuming.
+Somebody edits it, a hook writes it anew, or the agent itself adds a line: the next request starts with other bytes.
+
+## Why it costs you
+The edit costs the whole history once per open session: system and messages on Anthropic, everything behind the
+changed line on OpenAI. A harness that writes something of its own into that file per run (a date, a task, an id) pays
+it on every resume, at a time when a long history is about to be sent.
+
+## Example
+    def build_system():
+        return INSTRUCTIONS + Path("AGENTS.md").read_text()
+
+    def resume(session):
+        client.messages.create(model=MODEL, max_tokens=4096, system=build_system(), messages=session.messages)
+
+## Use instead
+Read the file when the session begins, store what was read with the session, and announce later edits at the tail:
+
+    session.system = session.system or INSTRUCTIONS + Path("AGENTS.md").read_text()
+    if Path("AGENTS.md").read_text() != session.agents_file:
+        session.messages.append({"role": "user", "content": "AGENTS.md has changed; read it before you go on."})
+
+`Context.open(folder, provider)` without `system` goes on with the stored prompt; with another one it raises
+`HeadChanged`, and `context.resystem(system)` is the declared way to take it.
+
+## Detected by
+- source: a file read in a function that runs per request or on resume, and that reaches the system text.
+- requests: the system text differs by lines put in, taken out or edited in one place, typically in the first call
+  after a pause.
+- guard: the same comparison, before the call leaves.
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/esengine/DeepSeek-Reasonix/issues/2212
+- https://github.com/multica-ai/multica/issues/6008
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS07", "instruction-file-reload", "A", "warning", confirmed_by=("system_changed", "input_changed"))

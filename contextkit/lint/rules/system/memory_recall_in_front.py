@@ -1,0 +1,48 @@
+"""memory-recall-in-front: memories or documents found for the latest question are put in front of the history.
+
+## What it does
+Each user turn searches a vector store or a memory with the new question, and the hits go into the system prompt or in
+front of the first message. Another question finds other hits.
+
+## Why it costs you
+The volatile text stands before everything that could be read. On Anthropic a changed system keeps the tools and loses
+the rest; in front of the history it loses all messages. One memory plugin with recall before the breakpoint was
+reported at about 1 % of input read. Within a tool loop the question stays and so do the hits, which hides the loss in
+short tests.
+
+## Example
+    hits = memory.search(question, limit=5)
+    system = INSTRUCTIONS + " What you know: " + "; ".join(hit.text for hit in hits)
+    messages.append({"role": "user", "content": question})
+    client.messages.create(model=MODEL, max_tokens=1024, system=system, messages=messages)
+
+## Use instead
+Say what was recalled where it was asked, and leave it there:
+
+    recalled = "; ".join(hit.text for hit in hits)
+    messages.append({"role": "user", "content": [
+        {"type": "text", "text": question},
+        {"type": "text", "text": f"From memory: {recalled}"},
+    ]})
+
+What was sent becomes history and is never taken out again. A recall once per session may stand in front. With
+contextkit the same parts go into `context.user([...])` and are frozen in the log.
+
+## Detected by
+- source: the result of a retriever or memory search that reaches the system text or an `insert` at the front of the
+  messages.
+- requests: the system text, or the first messages, change at each user turn but not within a run of tool calls.
+- guard: the same comparison, before the call leaves.
+- provider: `system_changed` or `messages_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/NousResearch/hermes-agent/issues/25971
+- https://github.com/janhq/jan/issues/8958
+- https://github.com/eleboucher/memini/issues/84
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS05", "memory-recall-in-front", "A", "error", confirmed_by=("system_changed", "messages_changed", "input_changed"))

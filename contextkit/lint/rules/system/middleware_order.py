@@ -1,0 +1,47 @@
+"""middleware-order: a middleware adds changing text in front of the place where the marker is set.
+
+## What it does
+The prompt passes through a list of middlewares. The one that sets the cache marker, or the one that adds memory, is
+not where it should be: a later one puts a varying section before the marker, or the marker is set before the stable
+part is complete.
+
+## Why it costs you
+What varies lies inside the cached prefix, so the entry written in one call is not found in the next; on Anthropic the
+call pays the write rate of 1.25 for the system and all messages. The middlewares are right one by one, and only their
+order is wrong, which is why it comes back with each new one that somebody registers.
+
+## Example
+    agent = create_agent(
+        model=MODEL,
+        tools=TOOLS,
+        middleware=[AnthropicPromptCachingMiddleware(), MemoryMiddleware(store), TodoMiddleware()],
+    )
+
+## Use instead
+Static sections first, then your own, then the marker, and whatever varies behind it:
+
+    agent = create_agent(
+        model=MODEL,
+        tools=TOOLS,
+        middleware=[SkillsMiddleware(), HouseRulesMiddleware(), AnthropicPromptCachingMiddleware(), MemoryMiddleware(store)],
+    )
+
+Look at one real request to see that the marker's block is followed, not preceded, by the section that changes.
+contextkit has no such list: breakpoints are placed after the request is laid out.
+
+## Detected by
+- source: a list of middlewares in which prompt caching or memory is followed by one that adds text to the prompt.
+- requests: a section that changes stands in front of the last marked block of the system.
+- guard: the same comparison, before the call leaves.
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/langchain-ai/deepagents/issues/2070
+- https://github.com/langchain-ai/deepagentsjs/issues/331
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS09", "middleware-order", "A", "warning", confirmed_by=("system_changed", "input_changed"))

@@ -1,0 +1,41 @@
+"""plan-or-todo-in-system: a plan, a task list or the agent's state is rendered into the system prompt.
+
+## What it does
+The current list of tasks stands in the instructions, so that the model never loses sight of it. Each time the model
+ticks something off, the next request has another system text.
+
+## Why it costs you
+The better the agent keeps its list, the more it pays: every update throws away system and messages on Anthropic, and
+on OpenAI everything from the first changed character. A run of forty steps with a list touched in half of them writes
+its history twenty times, at 1.25 times the input price where a tenth was possible.
+
+## Example
+    while not plan.done:
+        system = INSTRUCTIONS + " Tasks: " + "; ".join(f"{task.state} {task.title}" for task in plan.tasks)
+        reply = client.messages.create(model=MODEL, max_tokens=2048, system=system, tools=TOOLS, messages=messages)
+
+## Use instead
+Recite the list at the tail, where the model attends to it best, and leave earlier recitations in place:
+
+    reply = client.messages.create(model=MODEL, max_tokens=2048, system=INSTRUCTIONS, tools=TOOLS, messages=messages)
+    ...
+    results.append({"type": "text", "text": "Tasks: " + render(plan)})       # behind the tool results of this turn
+
+The tool that edits the list can return the whole of it, which is the same thing for free. With contextkit: that
+tool's result, or `context.notice(render(plan))`.
+
+## Detected by
+- source: a list of tasks, a plan or a state object rendered into the system text.
+- requests: the system text changes in the call behind a result of the tool that writes the plan.
+- guard: the same comparison, before the call leaves.
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/exoharness/exo/issues/24
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS06", "plan-or-todo-in-system", "A", "error", confirmed_by=("system_changed", "input_changed"))

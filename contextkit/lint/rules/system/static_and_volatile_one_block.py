@@ -1,0 +1,44 @@
+"""static-and-volatile-one-block: stable and changing text share one block, and the marker stands behind both.
+
+## What it does
+A long, constant prompt and a short text of the moment are joined into a single string. The cache marker can only
+stand at the end of the block, so it covers both.
+
+## Why it costs you
+Anthropic writes one entry per marker and only there. The block's digest is new each time: every call pays 1.25 times
+the input price for the whole block, reads nothing of it, and the constant part has no place of its own at which it
+could be found. With the marker behind the constant part the same request would read it at a tenth. OpenAI's models
+since 5.6 match at exact breakpoints as well.
+
+## Example
+    text = HANDBOOK + f" The user is looking at {page_title}."
+    system = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+    client.messages.create(model=MODEL, max_tokens=1024, system=system, messages=messages)
+
+## Use instead
+Two blocks, the marker on the last stable one. Better still, let the changing text travel with the newest message, so
+that the history behind the system can be read too:
+
+    system = [{"type": "text", "text": HANDBOOK, "cache_control": {"type": "ephemeral"}}]
+    messages.append({"role": "user", "content": f"[looking at {page_title}] {question}"})
+
+contextkit marks the end of a constant head and the end of the history by itself; what changes is said with
+`context.user` or `context.notice`.
+
+## Detected by
+- source: a constant joined with a varying value in one block that carries `cache_control`.
+- requests: the last marked system block changes in its later part while its beginning stays; every call writes, none
+  reads.
+- guard: the same comparison, before the call leaves.
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/NousResearch/hermes-agent/issues/2530
+- https://github.com/langchain-ai/deepagentsjs/issues/285
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS08", "static-and-volatile-one-block", "A", "error", confirmed_by=("system_changed", "input_changed"))

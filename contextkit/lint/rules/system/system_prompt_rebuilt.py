@@ -1,0 +1,49 @@
+"""system-prompt-rebuilt: the stored system prompt is thrown away and built anew on resume, reload or a change of model.
+
+## What it does
+A session stores its messages but not its prompt, or clears the stored one when it is resumed, the configuration is
+reloaded or the model is switched. The builder then runs again, on a newer version of the code, with other settings,
+in another folder.
+
+## Why it costs you
+The first request after a restart is usually the dearest, since it carries the whole history; with another system text
+not even a warm entry helps. On Anthropic only the tools are left to read. A fleet that restarts on deploy pays it for
+all open sessions in the same minutes.
+
+## Example
+    def resume(path):
+        session = Session.load(path)
+        session.system = build_system_prompt(settings, tools, Path.cwd())
+        return session
+
+    client.messages.create(model=MODEL, max_tokens=4096, system=session.system, messages=session.messages)
+
+## Use instead
+The prompt is part of the session. Store what was sent, load it as it is, and build only for new sessions:
+
+    session = Session.load(path)
+    system = session.system                # the text of the first request, byte for byte
+    if digest(system) != session.system_digest:
+        raise RuntimeError("the stored system prompt was altered")
+
+`Context.open(folder, provider)` does this: without `system` it takes the stored bytes, with a different one it raises
+`HeadChanged` and names the first difference; `allow_new_head=True` or `context.resystem(...)` accepts it as a new
+epoch.
+
+## Detected by
+- source: a function that builds the system prompt, called on the way of resume, reload or switch of model.
+- requests: the system text differs in the first call after a restart, a long pause or a change of model, and is
+  stable again then.
+- guard: the same comparison, before the call leaves.
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
+
+## References
+- https://github.com/NousResearch/hermes-agent/issues/100336
+- https://github.com/earendil-works/pi/issues/2131
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKS10", "system-prompt-rebuilt", "A", "warning", confirmed_by=("system_changed", "input_changed"))

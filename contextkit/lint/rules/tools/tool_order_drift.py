@@ -1,0 +1,48 @@
+"""tool-order-drift: the same tools leave in another order than last time.
+
+## What it does
+The list of tools is filled in whatever order its source yields: servers answering `tools/list` at different speeds, a
+map or a set being iterated, plugins being discovered, a server that reconnects and lands at the end. The tools are
+the same; their places are not.
+
+## Why it costs you
+Tools stand in front of everything. Anthropic renders tools, then system, then messages, and a definition that moves
+loses all three levels; OpenAI counts the order of tools as part of the prefix as well. What would have been read at
+0.1 times the input price (0.05 and less on the newest models) is written again at 1.25 times or, with the one-hour
+lifetime, twice. Each restart and each worker may land on its own order, so they never share an entry.
+
+## Example
+    listings = [server.list_tools() for server in servers]
+    tools = []
+    for listing in asyncio.as_completed(listings):
+        tools.extend((await listing).tools)
+    client.messages.create(model=MODEL, max_tokens=1024, tools=tools, messages=messages)
+
+## Use instead
+One total order by the full name, your own tools first, then those of servers, settled once for a session:
+
+    listings = await asyncio.gather(*listings)
+    remote = sorted((tool for listing in listings for tool in listing.tools), key=lambda tool: tool["name"])
+    tools = [*NATIVE_TOOLS, *remote]
+
+With contextkit `Toolbox.sorted(tools)` orders them by name, and a `Context` seals what it was given: a toolbox that
+differs on reopening raises `HeadChanged` and names the place.
+
+## Detected by
+- source: tools made from a set, dict values, a folder listing, entry points or tasks in order of completion, without
+  `sorted`.
+- requests: the same definitions in another order than in the call before.
+- guard: the same comparison, before the call leaves.
+- provider: `tools_changed` (Anthropic and OpenAI).
+
+## References
+- https://github.com/langchain-ai/deepagents/issues/2497
+- https://github.com/openclaw/openclaw/issues/58037
+- https://github.com/anomalyco/opencode/issues/23571
+"""
+
+from __future__ import annotations
+
+from contextkit.lint.hazard import Hazard
+
+HAZARD = Hazard("CKT01", "tool-order-drift", "A", "error", confirmed_by=("tools_changed",))

@@ -1,0 +1,149 @@
+"""Every hazard has its row, its page and its line in the table, and the three say the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from contextkit.errors import ContextKitError
+from contextkit.lint.catalogue import hazards, main, page, table
+from contextkit.lint.hazard import LEVELS, Hazard
+
+ROOT = Path(__file__).resolve().parents[2]
+CATALOGUE = ROOT.parent / "shared" / "facts" / "hazards.md"
+PAGE = ROOT / "docs" / "hazards.md"
+ENTRY = re.compile(r"^\*\*([A-Z]\d\d) `([^`]+)`\*\* \[(\w)\]", re.MULTILINE)
+LINK = re.compile(r"https?://[^\s;)]+")
+DETECTOR = re.compile(r"^- (\w+): ", re.MULTILINE)
+SECTIONS = ["What it does", "Why it costs you", "Example", "Use instead", "Detected by", "References"]
+
+every_hazard = pytest.mark.parametrize("row", hazards(), ids=lambda row: row.code)
+needs_catalogue = pytest.mark.skipif(not CATALOGUE.is_file(), reason="the shared hazard catalogue is not beside this repository")
+
+
+@cache
+def entries() -> dict[str, str]:
+    """Code → the whole entry of the shared catalogue."""
+    text = CATALOGUE.read_text(encoding="utf-8")
+    starts = [*(found.start() for found in ENTRY.finditer(text)), len(text)]
+    return {f"CK{ENTRY.match(text, a)[1]}": re.split(r"\n\n|\n#", text[a:b])[0] for a, b in pairwise(starts)}  # type: ignore[index]
+
+
+def section(row: Hazard, name: str) -> str:
+    return re.split(r"^## ", page(row.code).split(f"\n## {name}\n", 1)[1], flags=re.MULTILINE)[0]
+
+
+def code_blocks(text: str) -> list[str]:
+    """The runs of indented lines."""
+    blocks = re.findall(r"(?:^(?: {4}.*)?\n)+", text + "\n", re.MULTILINE)
+    return [dedent(block).strip() for block in blocks if block.strip()]
+
+
+def detectors(row: Hazard) -> dict[str, str]:
+    """Detector → what the page says of it; `not …` where it sees nothing."""
+    _, *parts = DETECTOR.split(section(row, "Detected by"))
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def compiles(code: str) -> bool:
+    """Whether it is the body of a function; `except …:` may go on with a `try` of the block above."""
+    body = code if not code.startswith("except") else f"try:\n    ...\n{code}"
+    try:
+        ast.parse(f"async def example():\n{indent(body, '    ')}")
+    except SyntaxError:
+        return False
+    return True
+
+
+@needs_catalogue
+def test_every_entry_of_the_catalogue_has_its_row_with_its_name_and_grade() -> None:
+    wanted = {f"CK{code}": (name, grade) for code, name, grade in ENTRY.findall(CATALOGUE.read_text(encoding="utf-8"))}
+    assert {row.code: (row.name, row.grade) for row in hazards()} == wanted
+
+
+@needs_catalogue
+@every_hazard
+def test_a_page_names_every_source_of_the_catalogue(row: Hazard) -> None:
+    evidence = entries()[row.code].split("- evidence:", 1)[1]
+    assert set(LINK.findall(evidence)) <= set(LINK.findall(section(row, "References")))
+
+
+@every_hazard
+def test_a_page_has_its_parts_in_order(row: Hazard) -> None:
+    text = page(row.code)
+    first, second = text.splitlines()[:2]
+    assert first.startswith(f"{row.name}: ")
+    assert first.endswith(".")
+    assert second == ""
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
+    assert all(section(row, name).strip() for name in SECTIONS)
+
+
+@every_hazard
+def test_an_example_is_code_that_compiles(row: Hazard) -> None:
+    example = code_blocks(section(row, "Example"))
+    assert example
+    assert [code for code in [*example, *code_blocks(section(row, "Use instead"))] if not compiles(code)] == []
+
+
+@every_hazard
+def test_a_page_is_detected_by_what_its_row_has(row: Hazard) -> None:
+    lines = detectors(row)
+    assert list(lines) == ["source", "requests", "guard", "provider"]
+    claimed = {name: not lines[name].startswith("not ") for name in ("source", "requests", "guard")}
+    assert claimed["source"] == bool(row.source), "a line without a rule begins with `not visible`"
+    assert claimed["requests"] == bool(row.requests), "a line without a rule begins with `not visible`"
+    assert claimed["guard"] <= claimed["requests"], "the guard sees what a request rule sees"
+
+
+@every_hazard
+def test_a_page_names_the_verdicts_of_its_row(row: Hazard) -> None:
+    line = detectors(row)["provider"]
+    assert [word for word in row.confirmed_by if f"`{word}`" not in line] == []
+    assert not (row.confirmed_by and line.startswith("silent"))
+
+
+def test_codes_are_in_order_and_stand_in_the_folder_of_their_level() -> None:
+    codes = [row.code for row in hazards()]
+    assert codes == sorted(codes, key=lambda code: ([*LEVELS].index(code[2]), code))
+    assert len({*codes}) == len({row.name for row in hazards()}) == len(codes)
+    rules = ROOT / "contextkit" / "lint" / "rules"
+    assert [row.code for row in hazards() if not (rules / row.level / f"{row.name.replace('-', '_')}.py").is_file()] == []
+
+
+@pytest.mark.parametrize("word", ["CKS01", "cks01", "clock-in-system", "Clock-In-System", " clock_in_system "])
+def test_a_page_is_found_by_code_and_by_name(word: str) -> None:
+    assert page(word).startswith("clock-in-system: ")
+
+
+@pytest.mark.parametrize(
+    ("word", "near"), [("CKS1", r"CKS1\d "), ("clock-in-sistem", "clock-in-system"), ("clock", "CKS01"), ("zzz", "codes look like CKS01")]
+)
+def test_an_unknown_page_names_what_comes_near(word: str, near: str) -> None:
+    with pytest.raises(ContextKitError, match=near) as raised:
+        page(word)
+    assert repr(word) in str(raised.value)
+
+
+def test_the_table_of_the_docs_is_the_generated_one() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8"), "python -m contextkit.lint.catalogue --write docs/hazards.md"
+
+
+def test_writing_the_table_keeps_the_rest_of_a_page(tmp_path: Path) -> None:
+    target = tmp_path / "page.md"
+    target.write_text("before\n<!-- table: hazards -->\nold\n<!-- end -->\nafter\n", encoding="utf-8")
+    main(["--write", str(target)])
+    main(["--write", str(target)])
+    assert target.read_text(encoding="utf-8") == f"before\n<!-- table: hazards -->\n{table()}<!-- end -->\nafter\n"
+
+
+def test_a_page_without_marks_is_an_error_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--write", str(tmp_path / "missing.md")])
+    assert "<!-- table: hazards -->" in capsys.readouterr().err
