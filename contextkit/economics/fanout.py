@@ -1,0 +1,113 @@
+"""Calls that share a prefix and have not been sent: who goes first, when the others may start, and what waiting is worth.
+
+Takes the prompts as a cache sees them and a model's row, gives a plan in tokens, dollars and seconds. A cache entry can be read from
+the moment the response that wrote it begins (https://platform.claude.com/docs/en/build-with-claude/prompt-caching), so siblings that
+start together each pay for the shared prefix. Sends nothing; knows nothing of clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contextkit import prices
+from contextkit.cache.prompt import Prompt, common
+from contextkit.cache.usage import WRITE_CLASSES, Usage
+from contextkit.models import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """One pending call in a plan."""
+
+    index: int
+    """Its place among the calls that were given."""
+    waits_for: int | None
+    """The call whose response must have begun, None for one that starts at once."""
+    breakpoint: int | None
+    """Index of the segment to mark so that the shared part can be read, None where nothing is shared."""
+    read_tokens: int
+    """What it reads once it may start."""
+
+
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    """Who goes when, and what that saves."""
+
+    siblings: tuple[Sibling, ...]
+    """In the order to send them."""
+    together_usd: float | None
+    """What the prompts cost when all start at once, each cold; None where the model has no price."""
+    staggered_usd: float | None
+    """What they cost in the order of the plan."""
+    wait_seconds: float
+    """How much later the last sibling starts: the time a leader's response takes to begin."""
+
+    @property
+    def saved_usd(self) -> float | None:
+        """What waiting saves; None where the model has no price."""
+        return None if self.together_usd is None or self.staggered_usd is None else self.together_usd - self.staggered_usd
+
+
+def plan_fan_out(prompts: Sequence[Prompt], row: Model, first_byte_seconds: float = 2.0, at: float | None = None) -> FanOut:
+    """The plan for `prompts`, in the order they would be sent; one leader for each group that shares at least the model's minimum.
+
+    `first_byte_seconds` is how long a cold response takes to begin. Where waiting saves nothing nobody waits. Prices are those of `at`.
+    Raises `UnknownModel` for a model without a price.
+    """
+    groups = _groups(prompts, row.min_tokens)
+    siblings = tuple(sibling for group in groups for sibling in _ordered(prompts, group, row))
+    together = _cost([(prompts[i].n_tokens, 0) for i in range(len(prompts))], row, at)
+    staggered = _cost([(prompts[one.index].n_tokens, one.read_tokens) for one in siblings], row, at)
+    is_led = any(one.waits_for is not None for one in siblings)
+    return FanOut(siblings, together, staggered, first_byte_seconds if is_led else 0.0)
+
+
+def _groups(prompts: Sequence[Prompt], min_tokens: int) -> list[list[int]]:
+    """Calls that share a prefix worth caching with the first of their group."""
+    groups: list[list[int]] = []
+    for index, prompt in enumerate(prompts):
+        near = max(groups, key=lambda group: _shared_tokens(prompts[group[0]], prompt), default=None)
+        if near and _shared_tokens(prompts[near[0]], prompt) >= min_tokens:
+            near.append(index)
+        else:
+            groups.append([index])
+    return groups
+
+
+def _shared_tokens(one: Prompt, other: Prompt) -> int:
+    n = common(one, other)
+    return one.ends_tokens[n - 1] if n else 0
+
+
+def _ordered(prompts: Sequence[Prompt], group: Sequence[int], row: Model) -> list[Sibling]:
+    """The leader shares most with all others; among equals it is the one with the least of its own, whose response begins first."""
+
+    def worth(index: int) -> tuple[int, int]:
+        return sum(_shared_tokens(prompts[index], prompts[other]) for other in group if other != index), -prompts[index].n_tokens
+
+    leader = max(group, key=worth)
+    rest = [index for index in group if index != leader]
+    ends = {index: common(prompts[leader], prompts[index]) for index in rest}
+    mark = min(ends.values()) - 1 if rest else None
+    led = [Sibling(leader, None, mark, 0)]
+    return led + [Sibling(i, leader, ends[i] - 1, _readable(prompts[leader], ends[i], row)) for i in rest]
+
+
+def _readable(leader: Prompt, n: int, row: Model) -> int:
+    tokens = leader.ends_tokens[n - 1]
+    return tokens - tokens % row.granularity_tokens
+
+
+def _cost(calls: Sequence[tuple[int, int]], row: Model, at: float | None) -> float | None:
+    """Dollars for prompts of (all tokens, tokens read): what is not read is written where writing is how the model caches."""
+    paid = [prices.cost_usd(row.provider, row.name, _usage(n_tokens, read, row), at) for n_tokens, read in calls]
+    return None if None in paid else sum(one or 0.0 for one in paid)
+
+
+def _usage(n_tokens: int, read: int, row: Model) -> Usage:
+    if row.cache == "implicit":
+        return Usage(n_tokens - read, read, 0, 0, 0)
+    is_long = WRITE_CLASSES.get(row.default_ttl_seconds) == "write_1h"
+    rest = n_tokens - read
+    return Usage(0, read, 0, rest, 0) if is_long else Usage(0, read, rest, 0, 0)
