@@ -33,6 +33,19 @@ def pack(tokens: Sequence[int]) -> bytes:
         raise UsageError(f"token ids are 32-bit integers, and one of {len(tokens)} is not ({error}): pass the tokenizer's ids") from error
 
 
+def view(tokens: Sequence[int]) -> memoryview:
+    """The tokens' memory without a copy where it is 32-bit integers already, else of `pack`; raises `UsageError` as that does.
+
+    Let go of it before the caller goes on: as long as somebody holds it, an `array` cannot grow.
+
+    >>> view(array("i", [1, 2])).tobytes() == pack([1, 2]), view([1, 2]).nbytes
+    (True, 8)
+    """
+    if getattr(tokens, "typecode", "") in _FORMATS:
+        return memoryview(tokens).cast("B")  # type: ignore[arg-type]
+    return memoryview(pack(tokens))
+
+
 def unpack(data: bytes) -> list[int]:
     """The token ids again.
 
@@ -40,6 +53,11 @@ def unpack(data: bytes) -> list[int]:
     [1, -2]
     """
     return array("i", data).tolist()
+
+
+def seen(prompt: TokenIds) -> memoryview:
+    """What `spelled` gives, without a copy where the prompt holds no images or sounds and `view` makes none."""
+    return memoryview(spelled(prompt)) if prompt.items else view(prompt.tokens)
 
 
 def spelled(prompt: TokenIds) -> bytes:
@@ -62,33 +80,33 @@ def _stand_in(item: Item) -> int:
     return -1 - (int.from_bytes(blake2b(item.digest.encode(), digest_size=4).digest()) >> 1)
 
 
-def bigrams(data: bytes) -> bytes:
+def bigrams(data: bytes | memoryview) -> bytes:
     """Each token with the one after it: n tokens give n - 1 units of two tokens.
 
     >>> unpack(bigrams(pack([1, 2, 3])))
     [1, 2, 2, 3]
     """
-    tokens = array("i", data)
+    tokens = array("i", bytes(data))
     pairs = array("i", bytes(2 * max(0, len(data) - N_BYTES)))
     pairs[0::2], pairs[1::2] = tokens[:-1], tokens[1:]
     return pairs.tobytes()
 
 
-def shared(one: bytes, at: int, other: bytes, start: int, limit: int, step: int) -> int:
-    """Bytes, in whole steps and at most `limit`, that are equal in `one` from `at` and in `other` from `start`.
+def shared(one: bytes, at: int, other: bytes | memoryview, start: int, limit: int, step: int) -> int:
+    """Bytes, in whole steps and at most `limit`, that are equal in `one` from `at` and in `other` (bytes, or a view of bytes) from `start`.
 
     Each look is one comparison of memory, and there are log2(limit / step) of them.
 
     >>> shared(b"xxabcdef", 2, b"abcdXf", 0, 6, 2), shared(b"ab", 0, b"ab", 0, 2, 1)
     (4, 2)
     """
-    view = memoryview(other)
-    if one.startswith(view[start : start + limit], at):
+    memory = memoryview(other)
+    if one.startswith(memory[start : start + limit], at):
         return limit - limit % step
     low, high = 0, limit // step
     while low < high:
         middle = (low + high + 1) // 2
-        if one.startswith(view[start + low * step : start + middle * step], at + low * step):
+        if one.startswith(memory[start + low * step : start + middle * step], at + low * step):
             low = middle
         else:
             high = middle - 1

@@ -5,7 +5,8 @@ SITE_PACKAGES is the folder of an environment apart, of the same Python, made fo
     pip install --no-deps sglang==0.5.23 && pip install torch==2.13.0      # the CPU build will do
 
 TRACE is Mooncake's `synthetic_trace.jsonl.gz`, its 512-token blocks spelt out as tokens. Each tree gets every prompt in the form it likes
-and does what a request makes it do: look up all but the last token, lock that path, forget what there is no room for, insert, unlock. The
+and does what a request makes it do: look up all but the last token, lock that path, forget what there is no room for, insert, unlock. Ours
+inserts behind the locked path without comparing it again; what that gains is told by the row that compares it twice. The
 Python tree is SGLang's file as it was published; what it imports and never calls here (GPU kernels, metrics, memory pools) is left empty.
 The Rust core is driven by its binding alone, without the adapter the engine wraps around it, which favours it. Equal hits of
 every request and equal totals of what was evicted are asserted.
@@ -31,9 +32,9 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.packed import pack
+from contextkit.cache.packed import N_BYTES, view
 from contextkit.cache.radix.radix_cache import RadixCache, RadixShape
-from contextkit.cache.radix.tree import RadixTree
+from contextkit.cache.radix.tree import Match, RadixTree
 
 PEERS = "CONTEXTKIT_PEERS"
 PAGE, BLOCK, N_RUNS = 16, 512, 3
@@ -72,7 +73,7 @@ class Tree(Protocol):
 
 
 class Ours:
-    """`RadixTree`; turning the prompt into bytes is in its time."""
+    """`RadixTree` as `RadixCache` uses it: the insertion goes on behind the path that was looked up and locked."""
 
     typecode = "i"
 
@@ -80,15 +81,25 @@ class Ours:
         self.tree, self.n_tokens, self.n_evicted = RadixTree(PAGE), n_tokens, 0
 
     def request(self, ids: array[int]) -> int:
-        tree, tokens = self.tree, pack(ids)
+        tree, tokens = self.tree, view(ids)
         match = tree.match(tokens, n_tokens=len(ids) - 1)
         tree.lock(match.node)
         short = _short(self.n_tokens, tree.total, len(ids), match.length)
         if short > 0:
             self.n_evicted += sum(map(len, tree.evict(short)))
-        tree.insert(tokens)
+        self.keep(match, tokens)
         tree.unlock(match.node)
         return match.length
+
+    def keep(self, match: Match, tokens: memoryview) -> None:
+        self.tree.extend(match, tokens[match.length * N_BYTES :])
+
+
+class OursTwice(Ours):
+    """`RadixTree`, every insertion compared from the front once more, as the other trees do it."""
+
+    def keep(self, match: Match, tokens: memoryview) -> None:
+        self.tree.insert(tokens)
 
 
 class OursWhole:
@@ -154,7 +165,7 @@ class SglangRust:
     typecode = "q"
 
     def __init__(self, n_tokens: int | None) -> None:
-        self.rust, self.n_tokens, self.n_evicted, self.slots = _rust(), n_tokens, 0, _slots()
+        self.rust, self.n_tokens, self.n_evicted, self.slots = rust_core(), n_tokens, 0, _slots()
         self.tree = self.rust.RustUnifiedTreeCoreBinding(
             self.rust.TreeCoreInitParamsBinding(eviction_policy="lru", page_size=PAGE, device="cpu"), [0]
         )
@@ -221,8 +232,11 @@ class HollowFinder:
         """Nothing to run."""
 
 
-def _open(site: Path) -> None:
-    """Make SGLang's cache importable without its `__init__`, which wants a GPU's worth of packages."""
+def open_peer() -> None:
+    """Make SGLang's cache importable without its `__init__`, which wants a GPU's worth of packages; says where there is none."""
+    site = Path(os.environ.get(PEERS) or "?")
+    if not (site / "sglang" / "srt" / "mem_cache" / "radix_cache.py").is_file():
+        sys.exit(f"no SGLang to compare with: set {PEERS} to a site-packages folder that has it (see tests/benchmarks/peer_sglang.py)")
     sys.path.append(str(site))
     package = ModuleType("sglang")
     package.__path__ = [str(site / "sglang")]
@@ -231,7 +245,7 @@ def _open(site: Path) -> None:
     importlib.import_module("torch").set_num_threads(1)
 
 
-def _rust() -> Any:
+def rust_core() -> Any:
     """The extension as it lies in the wheel, without the loader that would build it."""
     name = f"{CACHE}.rust_tree_core.mem_cache"
     if name not in sys.modules:
@@ -252,7 +266,8 @@ def _prompts(rows: list[dict[str, Any]], typecode: str) -> Iterator[array[int]]:
 
 
 TREES: dict[str, Callable[[int | None], Tree]] = {
-    "ours": Ours, "ours, as a cache": OursWhole, "SGLang Python": SglangPython, "SGLang Rust": SglangRust
+    "ours": Ours, "ours, comparing twice": OursTwice, "ours, as a cache": OursWhole,
+    "SGLang Python": SglangPython, "SGLang Rust": SglangRust,
 }  # fmt: skip
 
 
@@ -283,15 +298,12 @@ def _pool(name: str, fed: str, prompts_of: Callable[[str], Iterable[array[int]]]
     print(f"page {PAGE}, {name}, prompts {fed}: every tree reads {sum(hits)} tokens and forgets {n_evicted}")
     for each, speed in speeds.items():
         target = f", target {TARGETS[each]:g}" if each in TARGETS else ""
-        print(f"  {each:17} {speed:6.0f} Mtok/s   ours is x{speeds['ours'] / speed:.2f}{target}")
+        print(f"  {each:21} {speed:6.0f} Mtok/s   ours is x{speeds['ours'] / speed:.2f}{target}")
 
 
 def main(trace: str) -> None:
     """Print the table; says what is missing where there is nothing to compare with."""
-    site = Path(os.environ.get(PEERS) or "?")
-    if not (site / "sglang" / "srt" / "mem_cache" / "radix_cache.py").is_file():
-        sys.exit(f"no SGLang to compare with: set {PEERS} to a site-packages folder that has it (see this file's first lines)")
-    _open(site)
+    open_peer()
     with gzip.open(trace, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     kept = {typecode: list(_prompts(rows, typecode)) for typecode in "iq"}

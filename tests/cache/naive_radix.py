@@ -111,7 +111,8 @@ class NaiveRadix:
             run.priority = max(run.priority, priority)
             run.hits += int(not self.is_old and at > n_inserted)
         if at < len(key):
-            leaf = Run(space, key, at, slots[at : len(key)], priority, self.tick(), self.tick(), 0, int(not self.is_old))
+            leaf = Run(space, key, at, slots[at : len(key)], priority, self.tick(), self.tick())
+            leaf.hits = int(not self.is_old and len(key) > n_inserted)
             self.runs.append(leaf)
         return at
 

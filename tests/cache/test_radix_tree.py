@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contextkit.cache.packed import pack, shared, unpack
+from contextkit.cache.packed import pack, shared, unpack, view
 from contextkit.cache.radix.policies import POLICIES, rules_of
 from contextkit.cache.radix.tree import RadixTree
 from contextkit.errors import UsageError
@@ -154,3 +154,33 @@ def test_old_lfu_is_lru() -> None:
             tree.insert(pack(ids))
         victims[version] = tree.evict(1)
     assert victims == {"0.5.9": [range(2)], "0.5.23": [range(4, 6)]}
+
+
+def test_what_the_caller_does_to_its_tokens_afterwards_changes_nothing() -> None:
+    tree, ids = RadixTree(), array("i", range(100))
+    tree.insert(view(ids))
+    ids[50] = 7
+    ids.append(7)
+    assert tree.match(pack(range(100))).length == 100 and tree.match(view(ids)).length == 50
+
+
+def test_going_on_behind_a_lookup_is_inserting_the_whole() -> None:
+    one, other = RadixTree(2, "lfu"), RadixTree(2, "lfu")
+    for ids in ([1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7], [1, 2, 9, 9], [1, 2, 3, 4, 5, 6, 8, 8]):
+        match = one.match(pack(ids))
+        assert one.extend(match, pack(ids[match.length :])).length == match.length
+        other.match(pack(ids))
+        assert other.insert(pack(ids)).length == match.length and one.lengths() == other.lengths()
+    assert [one.evict(1) for _ in range(6)] == [other.evict(1) for _ in range(6)]
+
+
+def test_memory_of_what_was_forgotten_is_let_go() -> None:
+    tree = RadixTree(policy="mru")
+    tree.insert(pack(range(1000)))
+    for length in (10, 400, 600):
+        tree.match(pack(range(length)))
+    sizes = []
+    while tree.total:
+        sizes.append(sum(len(memory) for memory in {id(node.memory): node.memory for node in tree.nodes()}.values()) <= 2 * 4 * tree.total)
+        tree.evict(1)
+    assert sizes == [True] * 4

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.packed import N_BYTES, pack, spelled, unpack
+from contextkit.cache.packed import N_BYTES, pack, seen, unpack
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.radix.policies import NO_SPACE, Node, Space, rules_of
-from contextkit.cache.radix.tree import RadixTree, parent_of
+from contextkit.cache.radix.tree import Match, RadixTree, parent_of
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 
@@ -56,8 +56,10 @@ class RadixShape:
 class _Request:
     """One request under way."""
 
-    tokens: bytes
-    """Prompt, then what `generate` named."""
+    rest: bytes
+    """Its tokens that are not on the way to `node`: of the prompt, then what `generate` named."""
+    n_tokens: int
+    """All its tokens so far."""
     n_prompt: int
     """Tokens of the prompt."""
     space: Space
@@ -66,6 +68,8 @@ class _Request:
     """Its priority."""
     node: Node
     """The node it holds; the root for nothing."""
+    depth: int
+    """Tokens on the way there."""
     held: int
     """KV slots that are its own, outside the tree."""
     n_kept: int = 0
@@ -103,7 +107,7 @@ class RadixCache:
 
     def lookup(self, prompt: TokenIds, now: float) -> Hit:
         """What would be read now, one comparison of memory for a node; changes nothing. `segment` is the last page that is covered."""
-        tokens, space = spelled(prompt), _space(prompt)
+        tokens, space = seen(prompt), _space(prompt)
         return self._hit(self._tree.measure(tokens, space, self._readable(prompt)), tokens, space)
 
     def quote(self, prompt: TokenIds, now: float) -> Usage:
@@ -112,15 +116,16 @@ class RadixCache:
 
     def begin(self, prompt: TokenIds, now: float, priority: int = 0) -> Lease:
         """A request starts: it refreshes and holds what it reads, and takes slots for the rest; `priority` matters to that policy only."""
-        tokens, space = spelled(prompt), _space(prompt)
+        tokens, space, n_prompt = seen(prompt), _space(prompt), len(prompt.tokens)
         match = self._tree.match(tokens, space, self._readable(prompt))
-        request = _Request(tokens, len(prompt.tokens), space, priority, match.node, 0)
+        rest = tokens[match.length * N_BYTES :].tobytes()  # a copy: the caller may write over its own
+        request = _Request(rest, n_prompt, n_prompt, space, priority, match.node, match.length, 0)
         hit = self._hit(match.length, tokens, space)
         self._tree.lock(match.node)
-        if not self._take(request, self._pages(request.n_prompt) - match.length):
+        if not self._take(request, self._pages(n_prompt) - match.length):
             hit = Hit(0, 0, None, "no_room", None)
             self._tree.unlock(match.node)
-            request.node, request.has_room = self._tree.root, False
+            request.node, request.depth, request.rest, request.has_room = self._tree.root, 0, tokens.tobytes(), False
         self._number += 1
         self._running[self._number] = request
         lease = Lease(hit, _bill(request.n_prompt, hit.read_tokens), now, (self._number,))
@@ -131,14 +136,15 @@ class RadixCache:
         """The forward pass over its prompt is done, and others can read it; raises `UsageError` after its end."""
         request = self._of(lease)
         if request.has_room and self._shape.is_caching:
-            node = self._keep(request, request.n_prompt)
-            self._tree.lock(node)
-            self._tree.unlock(request.node)
-            request.node = node
+            held = request.node
+            self._keep(request, request.n_prompt)
+            self._tree.lock(request.node, held)
 
     def generate(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Name tokens the request generated, so that a later prompt that goes on with them can hit; raises `UsageError` after its end."""
-        self._of(lease).tokens += pack(tokens)
+        request = self._of(lease)
+        request.rest += pack(tokens)
+        request.n_tokens += len(tokens)
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
         """Its response is complete: keep its prompt and output less one; raises `UsageError` where it has ended before.
@@ -146,15 +152,15 @@ class RadixCache:
         `output` counts all generated tokens; those that `generate` did not name are ones nobody will ever send again.
         """
         request = self._of(lease)
-        n_unnamed = output - (len(request.tokens) // N_BYTES - request.n_prompt)
+        n_unnamed = output - (request.n_tokens - request.n_prompt)
         if n_unnamed > 0:
-            request.tokens += pack(range(-self._n_unnamed - n_unnamed, -self._n_unnamed))
+            self.generate(lease, range(-self._n_unnamed - n_unnamed, -self._n_unnamed))
             self._n_unnamed += n_unnamed
         if request.has_room:
             self._finish(request)
         del self._running[lease.writes[0]]
         self._counters["output_tokens"] += output
-        return replace(lease.usage, output=output)
+        return _bill(request.n_prompt, lease.hit.read_tokens, output)
 
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and how the slots stand now."""
@@ -166,7 +172,7 @@ class RadixCache:
         """Everything `restore` needs, as JSON, requests under way included."""
         numbers = {self._tree.root: 0} | {node: number for number, node in enumerate(self._tree.nodes(), 1)}
         nodes = [_node_row(node, numbers) for node in list(numbers)[1:]]
-        running = {str(number): _request_row(request, numbers) for number, request in self._running.items()}
+        running = {str(number): _request_row(request, self._told(request), numbers) for number, request in self._running.items()}
         state = {"clock": self._tree.counters(), "number": self._number, "n_unnamed": self._n_unnamed, "shape": repr(self._shape)}
         return orjson.dumps({**_FORMAT, **state, "nodes": nodes, "running": running, "counters": dict(self._counters)})
 
@@ -188,28 +194,45 @@ class RadixCache:
         for row in data["nodes"]:
             nodes.append(_node(row, nodes, self._shape.page))
         self._tree.load(nodes[1:], *data["clock"])
-        self._running = {int(number): _request(row, nodes) for number, row in data["running"].items()}
+        self._running = {int(number): self._request(row, nodes) for number, row in data["running"].items()}
         self._held = sum(request.held for request in self._running.values())
         self._counters = Counter(data["counters"])
         self._number, self._n_unnamed = data["number"], data["n_unnamed"]
+
+    def _request(self, row: list[Any], nodes: list[Node]) -> _Request:
+        tokens, n_prompt, (extra_key, salt), priority, number, *figures = row
+        depth = sum(map(len, self._tree.edges(nodes[number]))) // N_BYTES
+        return _Request(pack(tokens[depth:]), len(tokens), n_prompt, (extra_key, salt), priority, nodes[number], depth, *figures)
+
+    def _told(self, request: _Request) -> bytes:
+        """All its tokens."""
+        return b"".join([*self._tree.edges(request.node), request.rest])
 
     def _readable(self, prompt: TokenIds) -> int:
         """All but the last token: its logits are wanted, so it is computed in any case."""
         return max(0, len(prompt.tokens) - 1) if self._shape.is_caching and not prompt.is_read_skipped else 0
 
-    def _hit(self, read: int, tokens: bytes, space: Space) -> Hit:
+    def _hit(self, read: int, tokens: memoryview, space: Space) -> Hit:
         if read:
             return Hit(read, 0, read // self._shape.page - 1, "hit", None)
         first = tokens[: self._shape.page * N_BYTES]
         if len(tokens) == len(first):
             return Hit(0, 0, None, "below_minimum", None)
-        coming = (request for request in self._running.values() if request.has_room and not request.n_kept)
-        is_coming = self._shape.is_caching and any(other.space == space and other.tokens.startswith(first) for other in coming)
+        coming = (request for request in self._running.values() if request.has_room and not request.n_kept and request.space == space)
+        is_coming = self._shape.is_caching and any(self._front(other).startswith(first) for other in coming)
         return Hit(0, 0, None, "not_yet_visible" if is_coming else "first_write", None)
+
+    def _front(self, request: _Request) -> bytes:
+        """A page of its tokens or more, from the front."""
+        return next(iter(self._tree.edges(request.node)), request.rest)
 
     def _pages(self, n_tokens: int) -> int:
         """Slots that so many tokens take: pages are given whole."""
         return -(-n_tokens // self._shape.page) * self._shape.page
+
+    def _whole(self, n_tokens: int) -> int:
+        """Those of so many tokens that fill pages."""
+        return n_tokens // self._shape.page * self._shape.page
 
     def _take(self, request: _Request, n_slots: int) -> bool:
         """Give the request more slots, forgetting leaves where there are too few; False where that is not enough."""
@@ -222,28 +245,28 @@ class RadixCache:
         self._held += n_slots
         return True
 
-    def _keep(self, request: _Request, n_tokens: int, bonus: int = 0) -> Node:
+    def _keep(self, request: _Request, n_tokens: int, bonus: int = 0) -> None:
         """Its first tokens go from its own slots into the tree, in whole pages; of what is there already, its copy is freed."""
-        whole = n_tokens // self._shape.page * self._shape.page
-        node = self._tree.insert(request.tokens, request.space, request.priority + bonus, request.n_kept, whole).node
-        request.n_kept = whole
+        whole = self._whole(n_tokens)
+        new, after = whole - request.depth, Match(request.depth, request.node)
+        request.node = self._tree.extend(after, request.rest, request.space, request.priority + bonus, request.n_kept, new).node
+        request.rest, request.depth, request.n_kept = request.rest[new * N_BYTES :], whole, whole
         self._release(request, self._pages(n_tokens) - whole)
-        return node
 
     def _release(self, request: _Request, left: int) -> None:
         self._held -= request.held - left
         request.held = left
 
     def _finish(self, request: _Request) -> None:
-        n_tokens = max(request.n_prompt, len(request.tokens) // N_BYTES - 1)
+        held, n_tokens = request.node, max(request.n_prompt, request.n_tokens - 1)
         if not self._take(request, self._pages(n_tokens) - self._pages(request.n_prompt)):
             n_tokens = request.n_prompt
         if self._shape.is_caching:
-            if self._tree.rules.is_prompt_raised:
+            if self._tree.rules.is_prompt_raised and 0 < self._whole(request.n_prompt) < self._whole(n_tokens):
                 self._keep(request, request.n_prompt, bonus=1)
             self._keep(request, n_tokens)
         self._release(request, 0)
-        self._tree.unlock(request.node)
+        self._tree.unlock(held)
 
     def _of(self, lease: Lease) -> _Request:
         if lease.writes[0] not in self._running:
@@ -251,19 +274,19 @@ class RadixCache:
         return self._running[lease.writes[0]]
 
     def _count(self, lease: Lease) -> None:
-        usage, reason = lease.usage, lease.hit.reason
-        self._counters["requests"] += 1
-        self._counters["hits" if reason == "hit" else f"miss_{reason}"] += 1
-        self._counters["read_tokens"] += usage.read or 0
-        self._counters["fresh_tokens"] += usage.fresh or 0
+        usage, reason, counters = lease.usage, lease.hit.reason, self._counters
+        counters["requests"] += 1
+        counters["hits" if reason == "hit" else f"miss_{reason}"] += 1
+        counters["read_tokens"] += usage.read or 0
+        counters["fresh_tokens"] += usage.fresh or 0
 
 
 def _space(prompt: TokenIds) -> Space:
     return prompt.adapter.name if prompt.adapter else None, prompt.salt or None
 
 
-def _bill(n_tokens: int, read: int) -> Usage:
-    return Usage(n_tokens - read, read, 0, 0, 0)
+def _bill(n_tokens: int, read: int, output: int = 0) -> Usage:
+    return Usage(n_tokens - read, read, 0, 0, output)
 
 
 def _node_row(node: Node, numbers: dict[Node, int]) -> list[Any]:
@@ -276,14 +299,9 @@ def _node(row: list[Any], nodes: list[Node], page: int) -> Node:
     parent, (extra_key, salt), tokens, *figures = row
     edge, space = pack(tokens), (extra_key, salt)
     first = edge[: page * N_BYTES]
-    return Node(nodes[parent], first if space == NO_SPACE else (space, first), edge, *figures)
+    return Node(nodes[parent], first if space == NO_SPACE else (space, first), edge, 0, len(edge), *figures)
 
 
-def _request_row(request: _Request, numbers: dict[Node, int]) -> list[Any]:
+def _request_row(request: _Request, tokens: bytes, numbers: dict[Node, int]) -> list[Any]:
     figures = [request.held, request.n_kept, request.has_room]
-    return [unpack(request.tokens), request.n_prompt, request.space, request.priority, numbers[request.node], *figures]
-
-
-def _request(row: list[Any], nodes: list[Node]) -> _Request:
-    tokens, n_prompt, (extra_key, salt), priority, node, *figures = row
-    return _Request(pack(tokens), n_prompt, (extra_key, salt), priority, nodes[node], *figures)
+    return [unpack(tokens), request.n_prompt, request.space, request.priority, numbers[request.node], *figures]

@@ -14,13 +14,18 @@ engine builds a new heap of all leaves for every eviction. Ticks stand for the e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import takewhile
+from typing import TypeGuard
 
 from contextkit.cache.packed import N_BYTES, bigrams, shared
-from contextkit.cache.radix.policies import NO_SPACE, ChildKey, Node, Rank, Rules, Space, ranking
+from contextkit.cache.radix.policies import NO_SPACE, TUNED, ChildKey, Node, Rank, Rules, Space, ranking
 from contextkit.errors import UsageError
+
+Tokens = bytes | memoryview
+"""Packed tokens, or a view of their bytes; a view is read during the call and never kept, `bytes` may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +47,36 @@ class RadixTree:
     (0, 2, [[2], [2, 2]])
     """
 
-    def __init__(self, page: int = 1, policy: str = "lru", rules: Rules | None = None, *, is_eagle: bool = False) -> None:
-        """`is_eagle`: keyed by pairs of tokens, as for EAGLE drafts; raises `UsageError` for a page below 1 or a policy there is not."""
+    def __init__(
+        self,
+        page: int = 1,
+        policy: str = "lru",
+        rules: Rules | None = None,
+        *,
+        is_eagle: bool = False,
+        parameters: Mapping[str, int] | None = None,
+    ) -> None:
+        """`is_eagle`: keyed by pairs of tokens, as for EAGLE drafts; `parameters`: of the policy.
+
+        Raises `UsageError` for a page below 1, and for a policy or a parameter there is not.
+        """
         if page < 1:
             raise UsageError(f"a page of {page} tokens holds nothing: pass 1 or more")
         self.page = page
         self.rules = rules or Rules()
-        self._rank = ranking(policy, self.rules)
+        self._rank = ranking(policy, self.rules, parameters)
+        self._is_deepening = policy.lower() in TUNED
         self._is_eagle = is_eagle
+        self._n_slots = 0
         self._unit = N_BYTES * 2 if is_eagle else N_BYTES
         self._page_bytes = page * self._unit
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, locks included."""
-        self.root = Node(None, b"", b"", 0, 0, 0, 0)
+        """Forget everything, locks included; slots are counted on."""
+        self.root = Node(None, b"", b"", 0, 0, 0, 0, 0, 0)
         self.evictable, self.protected, self.n_nodes = 0, 0, 0
-        self._clock = self._n_slots = self._serial = 0
+        self._clock = self._serial = 0
         self._heap: list[tuple[Rank, int, Node]] = []
         self._changed: dict[Node, None] = {}
 
@@ -67,61 +85,72 @@ class RadixTree:
         """Tokens held."""
         return self.evictable + self.protected
 
-    def measure(self, tokens: bytes, space: Space = NO_SPACE, n_tokens: int | None = None) -> int:
+    def measure(self, tokens: Tokens, space: Space = NO_SPACE, n_tokens: int | None = None) -> int:
         """What `match` would find; changes nothing."""
-        key, end = self._keyed(tokens, n_tokens)
-        end = self._floor(end)
-        node, at = self.root, 0
-        while at < end and (child := node.children.get(self._child_key(node, key, at, end, space))):
-            length = self._along(child.edge, key, at, end)
+        key = self._whole_pages(self._keyed(tokens, n_tokens))
+        node, at, end = self.root, 0, len(key)
+        while at < end and (child := node.children.get(self._child_key(node, key, at, space))):
+            length = self._along(child, key, at)
             at += length
-            if length < len(child.edge):
+            if length < child.size:
                 break
             node = child
         return at // self._unit
 
-    def match(self, tokens: bytes, space: Space = NO_SPACE, n_tokens: int | None = None) -> Match:
+    def match(self, tokens: Tokens, space: Space = NO_SPACE, n_tokens: int | None = None) -> Match:
         """The longest cached prefix of the first `n_tokens` in whole pages: refreshes it, and splits the node it ends in."""
-        key, end = self._keyed(tokens, n_tokens)
-        end = self._floor(end)
-        node, at, now = self.root, 0, self._tick()
-        while at < end and (child := node.children.get(self._child_key(node, key, at, end, space))):
+        key = self._whole_pages(self._keyed(tokens, n_tokens))
+        node, at, end, now = self.root, 0, len(key), self._tick()
+        while at < end and (child := node.children.get(self._child_key(node, key, at, space))):
             self._touch(child, now)
-            length = self._along(child.edge, key, at, end)
+            length = self._along(child, key, at)
             at += length
-            if length < len(child.edge):
+            if length < child.size:
                 return Match(at // self._unit, self._split(child, length))
             node = child
         return Match(at // self._unit, node)
 
-    def insert(
-        self, tokens: bytes, space: Space = NO_SPACE, priority: int = 0, n_inserted: int = 0, n_tokens: int | None = None
-    ) -> Match:
+    def insert(self, tokens: Tokens, space: Space = NO_SPACE, priority: int = 0, n_inserted: int = 0, n_tokens: int | None = None) -> Match:
         """Keep the prefix of `n_tokens`; gives how many of them were there already, and the node it ends with.
 
         `n_inserted`: so many were inserted by the same request before, and their nodes are not counted as hit again.
         """
-        key, end = self._keyed(tokens, n_tokens)
-        slot, self._n_slots = self._n_slots, self._n_slots + (len(tokens) // N_BYTES if n_tokens is None else n_tokens)
-        end = self._floor(end) if self.rules.is_insert_floored else end
-        node, at, now = self.root, 0, self._tick()
-        while at < end and (child := node.children.get(self._child_key(node, key, at, end, space))):
-            self._touch(child, now)
-            length = self._along(child.edge, key, at, end)
-            at += length
-            node = self._split(child, length) if length < len(child.edge) else child
-            self._use(node, priority, at > n_inserted * self._unit)
-        if at < end:
-            edge = key[at:end]
-            node = self._add(node, self._child_key(node, key, at, end, space), edge, slot + at // self._unit, priority)
-        return Match(at // self._unit, node)
+        return self.extend(Match(0, self.root), tokens, space, priority, n_inserted, n_tokens)
 
-    def lock(self, node: Node) -> None:
-        """Nothing on the way to this node is forgotten until it is unlocked."""
-        for step in self._path(node):
+    def extend(
+        self, after: Match, tokens: Tokens, space: Space = NO_SPACE, priority: int = 0, n_inserted: int = 0, n_tokens: int | None = None
+    ) -> Match:
+        """`insert` what led to `after` with `tokens` behind it, without comparing the way there again: its node was locked ever since.
+
+        `n_tokens` counts from there, `n_inserted` and the length that is given from the front.
+        """
+        key = self._keyed(tokens, n_tokens)
+        slot, self._n_slots = self._n_slots, self._n_slots + after.length + (len(tokens) // N_BYTES if n_tokens is None else n_tokens)
+        key = self._whole_pages(key) if self.rules.is_insert_floored else key
+        before, known = after.length * self._unit, n_inserted * self._unit
+        node, at, end, now = after.node, 0, len(key), self._tick()
+        self._renew(node, before, now, priority, known)
+        while at < end and (child := node.children.get(self._child_key(node, key, at, space))):
+            self._touch(child, now)
+            length = self._along(child, key, at)
+            at += length
+            node = self._split(child, length) if length < child.size else child
+            self._use(node, priority, before + at > known)
+        length = after.length + at // self._unit
+        if at < end:
+            memory = tokens if self._is_worth_keeping(tokens, at, end) else key[at:].tobytes()
+            leaf = Node(node, self._child_key(node, key, at, space), memory, 0, end - at, slot + length, priority, 0, 0)
+            leaf.n_hits = int(self.rules.is_counting_hits and before + end > known)
+            leaf.n_before = length
+            node = self._add(leaf, node)
+        return Match(length, node)
+
+    def lock(self, node: Node, held: Node | None = None) -> None:
+        """Nothing on the way to this node is forgotten until it is unlocked; of the way to `held`, the lock it has passes over to it."""
+        for step in self._path(node, held):
             if not step.n_locks:
-                self.evictable -= len(step.edge) // self._unit
-                self.protected += len(step.edge) // self._unit
+                self.evictable -= step.size // self._unit
+                self.protected += step.size // self._unit
             step.n_locks += 1
 
     def unlock(self, node: Node) -> None:
@@ -129,8 +158,8 @@ class RadixTree:
         for step in self._path(node):
             step.n_locks -= 1
             if not step.n_locks:
-                self.evictable += len(step.edge) // self._unit
-                self.protected -= len(step.edge) // self._unit
+                self.evictable += step.size // self._unit
+                self.protected -= step.size // self._unit
                 self._changed[step] = None
 
     def evict(self, n_tokens: int) -> list[range]:
@@ -148,6 +177,10 @@ class RadixTree:
         self._tidy()
         return gone
 
+    def length(self, node: Node) -> int:
+        """Tokens of this node."""
+        return node.size // self._unit
+
     def lengths(self) -> list[list[int]]:
         """The tree as sorted paths of node lengths, one for each node."""
         paths: list[list[int]] = []
@@ -155,7 +188,7 @@ class RadixTree:
         while waiting:
             node, path = waiting.pop()
             for child in node.children.values():
-                paths.append([*path, len(child.edge) // self._unit])
+                paths.append([*path, self.length(child)])
                 waiting.append((child, paths[-1]))
         return sorted(paths)
 
@@ -167,6 +200,10 @@ class RadixTree:
             yield node
             waiting.extend(node.children.values())
 
+    def edges(self, node: Node) -> list[bytes]:
+        """The packed tokens on the way to this node, from the front, one for each node."""
+        return [step.edge for step in self._path(node)][::-1]
+
     def counters(self) -> tuple[int, int]:
         """Ticks and KV slots counted so far."""
         return self._clock, self._n_slots
@@ -177,37 +214,49 @@ class RadixTree:
         for node in nodes:
             parent_of(node).children[node.key] = node
             self._changed[node] = None
-        self.protected = sum(len(node.edge) for node in nodes if node.n_locks) // self._unit
-        self.evictable = sum(len(node.edge) for node in nodes if not node.n_locks) // self._unit
+        self.protected = sum(node.size for node in nodes if node.n_locks) // self._unit
+        self.evictable = sum(node.size for node in nodes if not node.n_locks) // self._unit
 
     def _tick(self) -> int:
         self._clock += 1
         return self._clock
 
-    def _keyed(self, tokens: bytes, n_tokens: int | None) -> tuple[bytes, int]:
-        """The tokens as units, and how many bytes of them count."""
-        n_bytes = len(tokens) if n_tokens is None else min(n_tokens * N_BYTES, len(tokens))
-        if not self._is_eagle:
-            return tokens, n_bytes
-        pairs = bigrams(tokens[:n_bytes])
-        return pairs, len(pairs)
+    def _keyed(self, tokens: Tokens, n_tokens: int | None) -> memoryview:
+        """The tokens that count, as units."""
+        memory = memoryview(tokens)
+        if n_tokens is not None:
+            memory = memory[: n_tokens * N_BYTES]
+        return memoryview(bigrams(memory)) if self._is_eagle else memory
 
-    def _floor(self, n_bytes: int) -> int:
-        return n_bytes - n_bytes % self._page_bytes
+    def _whole_pages(self, key: memoryview) -> memoryview:
+        cut = len(key) % self._page_bytes
+        return key[:-cut] if cut else key
 
-    def _child_key(self, node: Node, key: bytes, at: int, end: int, space: Space) -> ChildKey:
-        first = key[at : min(at + self._page_bytes, end)]
+    def _child_key(self, node: Node, key: memoryview, at: int, space: Space) -> ChildKey:
+        first = key[at : at + self._page_bytes].tobytes()
         return (space, first) if node is self.root and space != NO_SPACE else first
 
-    def _along(self, edge: bytes, key: bytes, at: int, end: int) -> int:
-        """Bytes of `edge` that `key` goes along from `at`, in whole pages."""
-        if not len(edge) % self._page_bytes and key.startswith(edge, at, end):
-            return len(edge)
-        limit = min(len(edge), end - at)
-        whole = self._floor(limit)
-        same = shared(key, at, edge, 0, whole, self._page_bytes)
-        is_cut_alike = same == whole < limit and len(edge) == end - at and key.startswith(edge, at, end)
+    def _along(self, node: Node, key: memoryview, at: int) -> int:
+        """Bytes of the node that `key` goes along from `at`, in whole pages."""
+        size, left = node.size, len(key) - at
+        if size <= left and node.memory.startswith(key[at : at + size], node.start) and not size % self._page_bytes:
+            return size
+        limit = min(size, left)
+        whole = limit - limit % self._page_bytes
+        same = shared(node.memory, node.start, key, at, whole, self._page_bytes)
+        is_cut_alike = same == whole < limit and size == left and node.memory.startswith(key[at:], node.start)
         return same + self._page_bytes if is_cut_alike else same
+
+    def _is_worth_keeping(self, tokens: Tokens, at: int, end: int) -> TypeGuard[bytes]:
+        """Whether these bytes can be a node's memory as they are: nobody writes over them, and most of them are the node's."""
+        return isinstance(tokens, bytes) and not self._is_eagle and not at and 2 * end >= len(tokens)
+
+    def _renew(self, node: Node, length: int, now: int, priority: int, known: int) -> None:
+        """What an insertion does to the nodes it comes by, from this one, so many bytes deep, back to the root."""
+        for step in self._path(node):
+            self._touch(step, now)
+            self._use(step, priority, length > known)
+            length -= step.size
 
     def _touch(self, node: Node, now: int) -> None:
         node.accessed = now
@@ -218,27 +267,38 @@ class RadixTree:
         if self.rules.is_counting_hits and is_first_time:
             node.n_hits += 1
 
-    def _add(self, parent: Node, key: ChildKey, edge: bytes, slot: int, priority: int) -> Node:
-        leaf = Node(parent, key, edge, slot, priority, self._tick(), self._tick(), 0, int(self.rules.is_counting_hits))
-        parent.children[key] = leaf
-        self.evictable += len(edge) // self._unit
+    def _add(self, leaf: Node, parent: Node) -> Node:
+        leaf.accessed, leaf.created = self._tick(), self._tick()
+        parent.children[leaf.key] = leaf
+        self.evictable += leaf.size // self._unit
         self.n_nodes += 1
         self._changed[leaf] = None
+        if self._is_deepening:
+            self._deepen(leaf)
         return leaf
 
-    def _split(self, node: Node, n_bytes: int) -> Node:
-        """A new node takes the first bytes, this one keeps the rest."""
-        parent = parent_of(node)
-        head = Node(parent, node.key, node.edge[:n_bytes], node.slot, node.priority, self._tick(), self._tick(), node.n_locks, node.n_hits)
-        node.edge, node.slot, node.parent = node.edge[n_bytes:], node.slot + n_bytes // self._unit, head
-        node.key = node.edge[: self._page_bytes]
+    def _deepen(self, leaf: Node) -> None:
+        """All on the way to this leaf have seen a prompt of its length."""
+        n_deepest = leaf.n_before + self.length(leaf)
+        for step in takewhile(lambda step: step.n_deepest < n_deepest, self._path(leaf)):
+            step.n_deepest = n_deepest
+
+    def _split(self, node: Node, size: int) -> Node:
+        """A new node takes the first bytes, this one keeps the rest; the memory stays where it is."""
+        parent, now, made = parent_of(node), self._tick(), self._tick()
+        made = made if self.rules.is_split_new else node.created
+        head = Node(parent, node.key, node.memory, node.start, size, node.slot, node.priority, now, made, node.n_locks, node.n_hits)
+        head.n_before, head.n_deepest, node.n_before = node.n_before, node.n_deepest, node.n_before + size // self._unit
+        node.start, node.size, node.slot, node.parent = node.start + size, node.size - size, node.slot + size // self._unit, head
+        node.key = node.memory[node.start : node.start + min(self._page_bytes, node.size)]
         head.children[node.key] = node
         parent.children[head.key] = head
         self.n_nodes += 1
         return head
 
-    def _path(self, node: Node) -> Iterator[Node]:
-        while node is not self.root:
+    def _path(self, node: Node, end: Node | None = None) -> Iterator[Node]:
+        """From this node back to the root or to `end`, which is not of it."""
+        while node is not self.root and node is not end:
             yield node
             node = parent_of(node)
 
@@ -251,13 +311,21 @@ class RadixTree:
             heappush(self._heap, (self._rank(node), self._serial, node))
 
     def _forget(self, node: Node) -> range:
-        parent, length = parent_of(node), len(node.edge) // self._unit
+        parent, length = parent_of(node), node.size // self._unit
         del parent.children[node.key]
         node.parent = None
         self.evictable -= length
         self.n_nodes -= 1
         self._offer(parent)
+        if parent.memory is node.memory and 2 * node.start <= len(node.memory):
+            self._shrink(parent, node.memory, node.start)
         return range(node.slot, node.slot + length)
+
+    def _shrink(self, node: Node, memory: bytes, size: int) -> None:
+        """Let go of memory of which less than half is left: a copy of that takes its place in the nodes that share it."""
+        left = memory[:size]
+        for step in takewhile(lambda step: step.memory is memory, self._path(node)):
+            step.memory = left
 
     def _tidy(self) -> None:
         """Drop outdated entries where they outnumber the nodes."""
