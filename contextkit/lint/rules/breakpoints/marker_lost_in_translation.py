@@ -26,7 +26,7 @@ unaltered:
 - source: a function that rebuilds content blocks from fields it names, on the way to a call.
 - requests: fewer markers on the wire than in the request recorded before the hop, or markers that vanish between two calls of one
   session.
-- guard: the body at the transport has fewer markers than the one the client was given.
+- guard: markers that the call before carried and this one does not, before it is sent.
 - provider: silent; reads and writes are 0.
 
 ## References

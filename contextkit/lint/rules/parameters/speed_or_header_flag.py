@@ -20,8 +20,8 @@ Decide once per session and keep it to the end, also in retries:
 
 ## Detected by
 - source: a value that is not constant flows into headers, betas or the speed of a call in a loop.
-- requests: `speed`, the service tier or the betas differ from the call before, where the recording holds them.
-- guard: the same, with the headers that are about to leave; their values are never written down.
+- requests: `speed`, the service tier or the betas in the body differ from the call before; headers are not recorded.
+- guard: the same, before it is sent; headers are not looked at, they hold keys.
 - provider: `model_changed` for the speed, `service_tier_changed` from OpenAI, `unavailable` for betas.
 
 ## References

@@ -43,5 +43,22 @@ is 14:05.")` adds the time at the tail.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.wording import CLOCK, DATE, added_with, front_name, varies_in
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKS01", "clock-in-system", "A", "error", confirmed_by=("system_changed", "input_changed"))
+
+def _clock(step: Step, change: Change) -> Evidence | None:
+    if not varies_in(CLOCK, change) or varies_in(DATE, change):
+        return None
+    return Evidence(f"{front_name(change)} differs only in a time of day")
+
+
+def _clock_put_in(step: Step, change: Change) -> Evidence | None:
+    found = added_with(CLOCK, change)
+    return Evidence(f"a time of day ({found.strip()}) was put into {front_name(change)}") if found else None
+
+
+HAZARD = Hazard(
+    "CKS01", "clock-in-system", "A", "error", requests=(RequestRule("change", _clock, 10), RequestRule("change", _clock_put_in, 40)),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

@@ -45,5 +45,22 @@ In contextkit the system prompt given to `Context.open` is stored; reopened with
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.wording import DATE, added_with, front_name, varies_in
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKS02", "date-rollover", "A", "warning", confirmed_by=("system_changed", "input_changed"))
+
+def _date(step: Step, change: Change) -> Evidence | None:
+    if not varies_in(DATE, change):
+        return None
+    return Evidence(f"{front_name(change)} differs only in a date, {step.gap_seconds / 3600:.1f} h after the call before")
+
+
+def _date_put_in(step: Step, change: Change) -> Evidence | None:
+    found = added_with(DATE, change)
+    return Evidence(f"a date ({found.strip()}) was put into {front_name(change)}") if found else None
+
+
+HAZARD = Hazard(
+    "CKS02", "date-rollover", "A", "warning", requests=(RequestRule("change", _date, 9), RequestRule("change", _date_put_in, 42)),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

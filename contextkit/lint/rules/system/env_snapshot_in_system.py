@@ -38,6 +38,41 @@ Claude's agent SDK has the flag `exclude_dynamic_sections` for this. With contex
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKS04", "env-snapshot-in-system", "A", "warning", confirmed_by=("system_changed", "input_changed"))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.openings import Opening, openings
+from contextkit.lint.rules.wording import GIT_LINE, PATH, Edited, between, edited, front_name, is_front
+from contextkit.lint.trace.detect import Calls
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+
+def _is_place(found: Edited) -> bool:
+    """Whether all that differs tells where the program runs."""
+    texts = [text for text in (found.was, found.now) if text.strip()]
+    is_path = all(PATH.search(text) for text in texts) and PATH.sub(" ", found.was) == PATH.sub(" ", found.now)
+    return is_path or found.is_about("place") or all(GIT_LINE.search(text) for text in texts)
+
+
+def _moved(step: Step, change: Change) -> Evidence | None:
+    if not is_front(change) or not _is_place(edited(change)):
+        return None
+    return Evidence(f"{front_name(change)} differs in what it says of the folder, the repository or the machine")
+
+
+def _apart(calls: Calls) -> Iterator[Evidence]:
+    """The first conversation whose system text differs from another's in nothing but its surroundings."""
+    first: dict[tuple[str, ...], Opening] = {}
+    for opening in openings(calls):
+        other = first.setdefault(opening.kind, opening)
+        found = between(other.text, opening.text)
+        if other.text != opening.text and _is_place(found) and len(found.before) + len(found.behind) > len(opening.text) // 2:
+            text = f"system text agrees with that of {other.name} but for the folder, the repository or the machine: neither reads the other's"
+            yield Evidence(text, opening.path, found.was[:100], found.now[:100], opening.sent)
+            return
+
+
+HAZARD = Hazard(
+    "CKS04", "env-snapshot-in-system", "A", "warning",
+    requests=(RequestRule("change", _moved, 26), RequestRule("session", _apart)), confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

@@ -42,6 +42,37 @@ gateway. A contextkit request carries what you said and nothing else.
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import re
 
-HAZARD = Hazard("CKS03", "id-or-nonce-in-prefix", "A", "error", confirmed_by=("system_changed", "input_changed"))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.wording import ABOUT, GIT_LINE, ID, added_with, edited, front_name, is_about, is_front, varies_in
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_DIGITS = re.compile(r"\d+")
+
+
+def _id(step: Step, change: Change) -> Evidence | None:
+    if not varies_in(ID, change) or is_about(change, "place"):
+        return None
+    return Evidence(f"{front_name(change)} differs only in an id, at character {len(edited(change).before):,} of its text")
+
+
+def _counter(step: Step, change: Change) -> Evidence | None:
+    if not varies_in(_DIGITS, change) or not is_about(change, "id"):
+        return None
+    return Evidence(f"{front_name(change)} differs only in a number under a label that names an id")
+
+
+def _id_put_in(step: Step, change: Change) -> Evidence | None:
+    found = added_with(ID, change)
+    if not found or not is_front(change) or GIT_LINE.search(edited(change).now):
+        return None
+    is_named = len(found) >= 24 or bool(ABOUT["id"].search(edited(change).span[1]))
+    return Evidence(f"an id was put into {front_name(change)}") if is_named else None
+
+
+HAZARD = Hazard(
+    "CKS03", "id-or-nonce-in-prefix", "A", "error",
+    requests=(RequestRule("change", _id, 12), RequestRule("change", _counter, 28), RequestRule("change", _id_put_in, 43)),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

@@ -36,6 +36,35 @@ whose end is marked, and `context.notice(f"The user is {user.name}.")` first of 
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKS11", "identity-macro-in-prefix", "B", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.openings import Opening, openings
+from contextkit.lint.rules.wording import ID, MOMENT, PATH, between
+from contextkit.lint.trace.detect import Calls
+from contextkit.lint.trace.rule import Evidence, RequestRule
+
+_SPAN, _BEHIND, _FRONT = 80, 2_000, 0.25
+
+
+def _by_person(calls: Calls) -> Iterator[Evidence]:
+    """The first conversation whose system text parts from another's at a few words near the front."""
+    first: dict[tuple[str, ...], Opening] = {}
+    for opening in openings(calls):
+        other = first.setdefault(opening.kind, opening)
+        if _is_name(other.text, opening.text):
+            was, now = between(other.text, opening.text).span
+            text = f"system text parts from that of {other.name} at a few words near its front and agrees behind them"
+            yield Evidence(text, opening.path, was, now, opening.sent)
+            return
+
+
+def _is_name(was: str, now: str) -> bool:
+    found = between(was, now)
+    is_short = max(map(len, found.span)) <= _SPAN and min(map(len, found.span)) > 0
+    is_other = any(pattern.search(text) for pattern in (MOMENT, ID, PATH) for text in found.span) or found.is_about("place")
+    is_near = len(found.before) < _FRONT * len(now) and len(found.behind) >= _BEHIND
+    return is_short and is_near and not is_other and any(char.isalpha() for char in found.span[1])
+
+
+HAZARD = Hazard("CKS11", "identity-macro-in-prefix", "B", "warning", requests=(RequestRule("session", _by_person),))

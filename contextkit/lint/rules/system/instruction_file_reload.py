@@ -41,5 +41,30 @@ Read the file when the session begins, store what was read with the session, and
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.wording import edited, front_name, is_about
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKS07", "instruction-file-reload", "A", "warning", confirmed_by=("system_changed", "input_changed"))
+_PAUSE = 300
+_EDIT = 2_000
+
+
+def _named(step: Step, change: Change) -> Evidence | None:
+    if not is_about(change, "file"):
+        return None
+    return Evidence(f"lines of an instruction file changed in {front_name(change)} ({edited(change).heading.splitlines()[0][:60]})")
+
+
+def _edited(step: Step, change: Change) -> Evidence | None:
+    """Shape only: lines in one place, in the first call after a pause."""
+    if change.level != "system" or step.gap_seconds < _PAUSE or not change.was or not change.now:
+        return None
+    found = edited(change)
+    if max(len(found.was), len(found.now)) > _EDIT or found.is_at_end or not found.before:
+        return None
+    return Evidence(f"lines in one place of the system text changed during a pause of {step.gap_seconds / 60:.0f} min, as when a file is read again")
+
+
+HAZARD = Hazard(
+    "CKS07", "instruction-file-reload", "A", "warning", requests=(RequestRule("change", _named, 20), RequestRule("change", _edited, 74)),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

@@ -43,6 +43,41 @@ contextkit the same parts go into `context.user([...])` and are frozen in the lo
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+from itertools import pairwise
 
-HAZARD = Hazard("CKS05", "memory-recall-in-front", "A", "error", confirmed_by=("system_changed", "messages_changed", "input_changed"))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.wording import front_name, is_about, new_turn
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
+
+
+def _labelled(step: Step, change: Change) -> Evidence | None:
+    if not is_about(change, "memory"):
+        return None
+    return Evidence(f"what was recalled changed in {front_name(change)}, in front of the history")
+
+
+def _per_turn(step: Step, change: Change) -> Evidence | None:
+    """The system text changes whenever the user spoke, and never inside a run of tool calls."""
+    if change.level != "system" or not change.is_first or not new_turn(step):
+        return None
+    pairs = list(pairwise(step.earlier[-20:]))
+    spoken = [_differs(a, b) for a, b in pairs if _spoke(a, b)]
+    silent = [_differs(a, b) for a, b in pairs if not _spoke(a, b)]
+    if len(spoken) < 2 or not all(spoken) or not silent or any(silent):
+        return None
+    return Evidence(f"system text changed at each of the last {len(spoken) + 1} user turns and never between them")
+
+
+def _differs(before: Sent, after: Sent) -> bool:
+    one, other = ([block.body for block in sent.blocks if block.level == "system"] for sent in (before, after))
+    return one != other
+
+
+def _spoke(before: Sent, after: Sent) -> bool:
+    return new_turn(Step(before, after, 0, (), ()))
+
+
+HAZARD = Hazard(
+    "CKS05", "memory-recall-in-front", "A", "error", requests=(RequestRule("change", _labelled, 22), RequestRule("change", _per_turn, 50)),
+    confirmed_by=("system_changed", "messages_changed", "input_changed"),
+)  # fmt: skip

@@ -41,5 +41,34 @@ system messages between turns as such.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import messages
+from contextkit.lint.rules.wording import edited
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKS13", "mid-system-inlined", "B", "warning", confirmed_by=("system_changed", "input_changed"))
+
+def _reminder(step: Step, change: Change) -> Evidence | None:
+    """A reminder, or words that stood in a message, arrive in the system text."""
+    if change.level != "system":
+        return None
+    found = edited(change)
+    piece = found.span[1].strip() if found.is_growth else ""
+    is_hoisted = len(piece) >= 20 and any(piece in text_of(block) for block in messages(step.before))
+    is_named = bool(piece or not found.now.strip()) and found.is_about("reminder")
+    return Evidence(f"system text grew by a piece of {len(piece):,} characters that belongs between messages") if is_hoisted or is_named else None
+
+
+def _grown(step: Step, change: Change) -> Evidence | None:
+    """Shape only: something came behind the system text, nothing else changed."""
+    if change.level != "system" or not change.is_first:
+        return None
+    found = edited(change)
+    if not found.is_growth or found.behind.strip() or not (found.before.strip() or change.at):
+        return None
+    return Evidence(f"system text grew by {len(found.span[1]):,} characters at its end, as when a message of the role system is hoisted")
+
+
+HAZARD = Hazard(
+    "CKS13", "mid-system-inlined", "B", "warning", requests=(RequestRule("change", _reminder, 14), RequestRule("change", _grown, 80)),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

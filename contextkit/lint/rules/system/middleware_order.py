@@ -43,5 +43,21 @@ contextkit has no such list: breakpoints are placed after the request is laid ou
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKS09", "middleware-order", "A", "warning", confirmed_by=("system_changed", "input_changed"))
+
+def _section_in_front(step: Step, change: Change) -> Evidence | None:
+    """A block of the system that differs stands in front of one that is marked and did not change."""
+    if change.level != "system" or any(block.marker is not None for block in change.was):
+        return None
+    system = [(i, block) for i, block in enumerate(step.before.blocks) if block.level == "system"]
+    last = max((i for i, block in system if block.marker is not None), default=-1)
+    if last < change.at + len(change.was) or change.at == system[0][0]:
+        return None
+    return Evidence(f"a section of the system changed in front of the marked block {step.before.blocks[last].path}")
+
+
+HAZARD = Hazard(
+    "CKS09", "middleware-order", "A", "warning", requests=(RequestRule("change", _section_in_front, 70),),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

@@ -36,6 +36,31 @@ tool's result, or `context.notice(render(plan))`.
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import re
 
-HAZARD = Hazard("CKS06", "plan-or-todo-in-system", "A", "error", confirmed_by=("system_changed", "input_changed"))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import tail
+from contextkit.lint.rules.wording import BOX, edited, front_name, is_front
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_PLANNER = re.compile(rb'"name":\s*"[^"]*(?:todo|plan|task|checklist)[^"]*"', re.IGNORECASE)
+
+
+def _plan(step: Step, change: Change) -> Evidence | None:
+    if not is_front(change):
+        return None
+    found = edited(change)
+    is_list = bool(BOX.search(found.was) or BOX.search(found.now))
+    return Evidence(f"a plan or list of tasks changed in {front_name(change)}") if is_list or found.is_about("plan") else None
+
+
+def _after_planning(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not any(block.type == "call" and _PLANNER.search(block.body) for block in tail(step)):
+        return None
+    return Evidence("system text changed right after a call of the tool that writes the plan")
+
+
+HAZARD = Hazard(
+    "CKS06", "plan-or-todo-in-system", "A", "error", requests=(RequestRule("change", _plan, 24), RequestRule("change", _after_planning, 45)),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

@@ -37,5 +37,32 @@ In contextkit the variant is chosen where the `Context` is made, since its syste
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.wording import edited
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
-HAZARD = Hazard("CKS12", "prompt-variant-fragmentation", "C", "note", confirmed_by=("system_changed", "input_changed"))
+
+def _alternates(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not change.is_first:
+        return None
+    found = edited(change)
+    if not found.was.strip() or not found.now.strip() or found.is_growth:
+        return None
+    now = _system(step.after)
+    seen = next((back for back, sent in enumerate(reversed(step.earlier[:-1]), 2) if _system(sent) == now), 0)
+    return Evidence(f"system text is again the one of {seen} calls before: variants alternate in one conversation") if seen else None
+
+
+def _labelled(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not edited(change).is_about("variant"):
+        return None
+    return Evidence("system text changed at a label that names a variant of the prompt")
+
+
+def _system(sent: Sent) -> list[bytes]:
+    return [block.body for block in sent.blocks if block.level == "system"]
+
+
+HAZARD = Hazard(
+    "CKS12", "prompt-variant-fragmentation", "C", "note", requests=(RequestRule("change", _alternates, 15), RequestRule("change", _labelled, 25)),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

@@ -40,5 +40,21 @@ contextkit marks the end of a constant head and the end of the history by itself
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.wording import edited
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKS08", "static-and-volatile-one-block", "A", "error", confirmed_by=("system_changed", "input_changed"))
+
+def _volatile_end(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or len(change.was) != 1 or len(change.now) != 1 or change.was[0].marker is None:
+        return None
+    found = edited(change)
+    if not found.is_late or not found.is_at_end:
+        return None
+    share = 100 * len(found.before) // max(1, len(found.before) + len(found.was) + len(found.behind))
+    return Evidence(f"the end of a marked system block changed, whose first {share} % stayed: one marker stands behind both")
+
+
+HAZARD = Hazard(
+    "CKS08", "static-and-volatile-one-block", "A", "error", requests=(RequestRule("change", _volatile_end, 72),),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

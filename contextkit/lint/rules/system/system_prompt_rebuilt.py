@@ -45,5 +45,27 @@ epoch.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import is_switch, model_of
+from contextkit.lint.rules.wording import edited
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKS10", "system-prompt-rebuilt", "A", "warning", confirmed_by=("system_changed", "input_changed"))
+
+def _at_switch(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not is_switch(step):
+        return None
+    return Evidence(f"system text changed with the model, from {model_of(step.before)} to {model_of(step.after)}")
+
+
+def _changed(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not change.is_first:
+        return None
+    found = edited(change)
+    kept = len(found.before) + len(found.behind)
+    whole = max(1, kept + max(len(found.was), len(found.now)))
+    return Evidence(f"system text changed, {100 * kept // whole} % of it stayed; only its shape is known, not what rebuilt it")
+
+
+HAZARD = Hazard(
+    "CKS10", "system-prompt-rebuilt", "A", "warning", requests=(RequestRule("change", _at_switch, 50), RequestRule("change", _changed, 90)),
+    confirmed_by=("system_changed", "input_changed"),
+)  # fmt: skip

@@ -1,0 +1,181 @@
+"""What became of messages that had been sent: cut from the front, shortened, moved, gone, back again.
+
+Takes steps and changes on the messages level, answers questions about them; knows no hazard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from contextkit.canonical import Json
+from contextkit.lint.rules.shapes import texts_of
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.rule import Block, Change, Sent, Step
+
+MEDIA = frozenset({"image", "document", "video", "audio", "input_audio", "file"})
+"""Types of blocks that hold no words of their own."""
+_PICTURES = frozenset({"image", "image_url", "input_image", "inlineData", "inline_data"})
+
+
+def bodies(blocks: Sequence[Block]) -> frozenset[bytes]:
+    """Their bytes."""
+    return frozenset(block.body for block in blocks)
+
+
+def size(blocks: Sequence[Block]) -> int:
+    """Their bytes, counted."""
+    return sum(len(block.body) for block in blocks)
+
+
+def messages(sent: Sent) -> list[Block]:
+    """The blocks of the messages level."""
+    return [block for block in sent.blocks if block.level == "messages"]
+
+
+def gone(change: Change) -> list[Block]:
+    """Blocks that stood there and do not any more."""
+    left = bodies(change.now)
+    return [block for block in change.was if block.body not in left]
+
+
+def come(change: Change) -> list[Block]:
+    """Blocks that stand there and did not."""
+    known = bodies(change.was)
+    return [block for block in change.now if block.body not in known]
+
+
+def model_of(sent: Sent) -> str:
+    """The model that was asked."""
+    return sent.exchange.model or str(sent.params.get("model", ""))
+
+
+def is_switch(step: Step) -> bool:
+    """Whether the model is another one than in the call before."""
+    return model_of(step.before) != model_of(step.after)
+
+
+def is_restored(step: Step, change: Change, reach: int = 4) -> bool:
+    """Whether what stands there now stood in one of the calls before the last, but not in the last."""
+    new = bodies(come(change))
+    older = step.earlier[-1 - reach : -1]
+    return bool(new) and not new & bodies(messages(step.before)) and any(new <= bodies(messages(sent)) for sent in older)
+
+
+def tail(step: Step) -> list[Block]:
+    """Blocks of messages that came behind everything the call before had."""
+    known = bodies(messages(step.before))
+    found: list[Block] = []
+    for block in reversed(messages(step.after)):
+        if block.body in known:
+            break
+        found.append(block)
+    return found
+
+
+def n_pictures(sent: Sent) -> int:
+    """Pictures in the messages, those in tool results included."""
+    return sum(_pictures(block.value) for block in sent.blocks if block.level == "messages")
+
+
+def _pictures(value: Json) -> int:
+    if isinstance(value, dict):
+        is_one = value.get("type") in _PICTURES or bool(value.keys() & {"inlineData", "inline_data"}) or isinstance(value.get("image"), dict)
+        return int(is_one) or sum(_pictures(item) for item in value.values() if isinstance(item, (dict, list)))
+    return sum(map(_pictures, value)) if isinstance(value, list) else 0
+
+
+def pictures_lost(change: Change) -> int:
+    """How many pictures fewer the change leaves."""
+    was, now = (sum(_pictures(block.value) for block in blocks) for blocks in (change.was, change.now))
+    return max(0, was - now)
+
+
+def front_cut(before: Sequence[Block], after: Sequence[Block]) -> int:
+    """How many blocks fell off the front of a history, up to two messages at the front kept; 0 where that is not what happened.
+
+    The first block of the later history that the earlier one had further back decides.
+    """
+    if not before or not after:
+        return 0
+    places = {block.body: i for i, block in reversed([*enumerate(before)])}
+    kept = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a.body != b.body), min(len(before), len(after)))
+    if kept >= len(after) or kept >= len(before) or before[kept].message > 1:
+        return 0
+    start = places.get(after[kept].body, -1)
+    is_shift = start > kept and all(a.body == b.body for a, b in zip(before[start:], after[kept:], strict=False))
+    return start - kept if is_shift else 0
+
+
+def cuts(step: Step) -> list[int]:
+    """For each call of the conversation but the first: how many blocks its history lost at the front."""
+    calls = [messages(sent) for sent in (*step.earlier[-40:], step.after)]
+    return [front_cut(a, b) for a, b in pairwise(calls)]
+
+
+def shortened(change: Change) -> list[tuple[Block, Block]]:
+    """Pairs of blocks of one type of which the later says less, no word of it new but a mark of what is missing."""
+    if len(change.was) != len(change.now):
+        return []
+    return [(was, now) for was, now in zip(change.was, change.now, strict=True)
+            if was.body != now.body and was.type == now.type and len(text_of(now)) < len(text_of(was))]  # fmt: skip
+
+
+def is_elided(was: str, now: str) -> bool:
+    """Whether `now` is the beginning of `was`, perhaps with its end, and a short mark between or behind.
+
+    >>> is_elided("the quick brown fox jumps over the lazy dog", "the quick brown [... 20 chars]")
+    True
+    """
+    if len(now) >= len(was) or not now:
+        return False
+    front = _agreeing(was, now)
+    back = _agreeing(was[front:][::-1], now[front:][::-1])
+    return front + back >= max(8, 0.5 * len(now)) or (front >= 8 and len(now) - front - back <= 120)
+
+
+def _agreeing(one: str, other: str) -> int:
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def rewritten_before(step: Step) -> int:
+    """Index of the last message that the step before this one shortened in place, -1 where it did not."""
+    if len(step.earlier) < 2:
+        return -1
+    one, other = messages(step.earlier[-2]), messages(step.before)
+    pairs = (a for a, b in zip(one, other, strict=False) if a.body != b.body and a.type == b.type and len(b.body) < len(a.body))
+    return max((block.message for block in pairs), default=-1)
+
+
+def last_message(sent: Sent) -> int:
+    """Index of the newest message."""
+    return sent.blocks[-1].message if sent.blocks else -1
+
+
+ABSENT = re.compile(
+    r"no longer|not available|unavailable|does(?: not|n't) exist|not found|missing|was removed|has been removed|uninstalled|disconnected"
+    r"|unknown tool|deleted|not (?:installed|connected|registered|enabled)", re.IGNORECASE,
+)  # fmt: skip
+"""Words of a notice that something a result belongs to is not there."""
+
+
+def is_notice(was: str, now: str) -> bool:
+    """Whether a short notice that says so stands where more stood, in words that were not there."""
+    return len(now) <= 300 and bool(ABSENT.search(now)) and now.strip() not in was
+
+
+def is_placeholder(was: str, now: str) -> bool:
+    """Whether a short text stands where a longer one stood and is not its beginning."""
+    return len(now) <= 200 and len(was) > len(now) and not (len(now) > 40 and is_elided(was, now))
+
+
+def same_words(change: Change) -> bool:
+    """Whether both sides say the same, white space left out."""
+    was, now = ("".join(text.split()) for text in texts_of(change))
+    return was == now
+
+
+def results(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Those that are tool results."""
+    return (block for block in blocks if block.type == "result")

@@ -1,0 +1,178 @@
+"""What was edited in a text near the front of a prompt, and what such an edit is about: a time, an id, the machine, a memory, a plan.
+
+Takes two texts or the change they stand in, gives the lines that differ under the heading they stand below; knows no hazard.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from contextkit.lint.rules.shapes import differing_span, differs_only_in, texts_of
+from contextkit.lint.trace.rule import Change, Step
+
+_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_DAY = r"(?:mon|tue(?:s)?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
+_DATE = (
+    rf"(?:\b{_DAY},?\s+)?(?:\b\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?!\d)|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}\b"
+    rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\.?(?:\s+of)?\s+{_MONTH}\b(?:,?\s+\d{{4}}\b)?|\b{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
+    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b20\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\b"
+)
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?\s*(?:[ap]\.?m\b\.?)?(?:\s*(?:Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}\b))?"
+_EPOCH = r"\b1[4-9]\d{8}(?:\d{3}){0,3}(?:\.\d+)?\b"
+_AGO = r"\b\d+(?:\.\d+)?\s*(?:s|secs?|seconds?|mins?|minutes?|hours?|hrs?)\b(?:\s+(?:ago|old|elapsed|left|remaining))?"
+DATE = re.compile(_DATE, re.IGNORECASE)
+"""A day, in the ways people and programs write it."""
+CLOCK = re.compile(rf"(?:{_DATE})?[T\s,]*(?:at\s+)?{_TIME}|{_EPOCH}|{_AGO}", re.IGNORECASE)
+"""A time of day, with its date where it has one; seconds since 1970; an age."""
+MOMENT = re.compile(rf"{CLOCK.pattern}|{_DATE}", re.IGNORECASE)
+"""Either."""
+ID = re.compile(
+    r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b(?=[0-9a-z_-]*\d)(?:[a-z]{1,8}[_-])*[0-9a-f]{8,128}\b"
+    r"|\b(?=[0-9a-z]*\d[0-9a-z]*\d)(?=[0-9a-z]*[a-z])[0-9a-z]{12,128}\b(?![./\\])|\b\d{9,40}\b",
+    re.IGNORECASE,
+)
+"""What nobody chose: a uuid, a run of hexadecimal digits, a long token of letters and digits, a long number."""
+
+ABOUT: dict[str, re.Pattern[str]] = {
+    "id": re.compile(r"\b(?:request|trace|session|run|span|correlation|conversation|billing|turn)[ _-]?(?:id|header|key)?\b|\bid\b|nonce|uuid"
+                     r"|\bhash\b|checksum|fingerprint|\bbuild\b|\bx-[\w-]+", re.IGNORECASE),
+    "place": re.compile(r"\bcwd\b|(?:working|current|root|home) (?:dir|folder)|\bdirectory\b|\bfolder\b|workspace|\brepo(?:sitory)?\b|\bgit\b"
+                        r"|\bbranch\b|\bcommit\b|platform|operating system|\bos\b|host ?name|\bmachine\b|\bterminal\b|\bshell\b|environment"
+                        r"|\benv\b|file tree|\bfiles\b", re.IGNORECASE),
+    "memory": re.compile(r"memor(?:y|ies)|recall|retriev|remember|relevant (?:context|document|passage|fact|info|snippet|note|knowledge)"
+                         r"|knowledge base|search results|past conversation|previous conversation|you know|\bdocuments?\b", re.IGNORECASE),
+    "plan": re.compile(r"\bto-?dos?\b|todo_?list|\btasks?\b|\bplan\b|checklist|scratchpad|\bprogress\b|current state|\bin_progress\b",
+                       re.IGNORECASE),
+    "file": re.compile(r"\b[\w-]+\.(?:md|mdc)\b|cursorrules|windsurfrules|(?:project|custom|user|repo\w*) (?:instructions|rules)"
+                       r"|instructions? file", re.IGNORECASE),
+    "reminder": re.compile(r"reminder|\bnotice\b|<system[-_ ]", re.IGNORECASE),
+    "variant": re.compile(r"\bvariant\b|\bexperiment\b|\bbucket\b|(?:prompt|template)[ _-]?version", re.IGNORECASE),
+}  # fmt: skip
+"""Subject → the words of a heading or label that name it."""
+BOX = re.compile(r"^\s*(?:[-*]\s*)?(?:\[[ xX~>-]\]|[☐☑✓✔✗])", re.MULTILINE)
+"""Items of a list of tasks."""
+GIT_LINE = re.compile(r"^(?:[ MADRCU?!]{2} |\s*(?:modified|deleted|new file|renamed):)\s*\S+$", re.MULTILINE)
+"""A line of `git status`."""
+PATH = re.compile(r"(?:^|[\s\"'`(=:<>])(?:[A-Za-z]:\\|~?/)[\w.@+~-]+(?:[\\/][\w.@+~ -]+)*")
+"""An absolute path."""
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|<[A-Za-z]|\*\*|[^.!?]{1,100}:\s*$)")
+_LABEL = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w '()/-]{0,40}):\s")
+_LOOK_BACK = 6_000
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What differs between two texts, in whole lines."""
+
+    was: str
+    """The lines that stood there."""
+    now: str
+    """The lines that stand there."""
+    before: str
+    """What both say in front of them."""
+    behind: str
+    """What both say behind them."""
+    heading: str
+    """The heading the lines stand below, and the labels in them."""
+    span: tuple[str, str]
+    """What differs, to the letter."""
+
+    @property
+    def is_growth(self) -> bool:
+        """Whether something was only put in."""
+        return not self.span[0].strip() and bool(self.span[1].strip())
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether hardly anything follows that is equal."""
+        return len(self.behind) <= 80
+
+    @property
+    def is_late(self) -> bool:
+        """Whether at least half of the text comes before it."""
+        return len(self.before) >= max(len(self.was), len(self.now)) + len(self.behind)
+
+    def is_about(self, subject: str) -> bool:
+        """Whether heading or labels name a subject of `ABOUT`."""
+        return bool(ABOUT[subject].search(self.heading))
+
+
+def edited(change: Change) -> Edited:
+    """What was edited in the words of a change."""
+    return between(*texts_of(change))
+
+
+@lru_cache(maxsize=64)
+def between(was: str, now: str) -> Edited:
+    """What was edited between two texts.
+
+    >>> between("# Folder\\nyou work in /a\\nend", "# Folder\\nyou work in /b\\nend").heading
+    '# Folder'
+    """
+    start, one, other = differing_span(was, now)
+    rest = len(was) - start - len(one)
+    line = was.rfind("\n", 0, start) + 1
+    ends = [text.find("\n", len(text) - rest) if rest else -1 for text in (was, now)]
+    behind = was[ends[0] :] if ends[0] >= 0 else ""
+    lines = tuple(text[line : end if end >= 0 else len(text)] for text, end in zip((was, now), ends, strict=True))
+    return Edited(lines[0], lines[1], was[:line], behind, _heading(was[max(0, line - _LOOK_BACK) : line], lines), (one, other))
+
+
+def _heading(front: str, lines: tuple[str, ...]) -> str:
+    """The nearest heading in front, then headings and labels of the lines themselves."""
+    above = next((line for line in reversed(front.splitlines()) if _HEADING.match(line)), "")
+    inside = [found for text in lines for line in text.splitlines()[:200] if (found := _said_of(line))]
+    return "\n".join(dict.fromkeys([above.strip(), *inside])).strip()
+
+
+def _said_of(line: str) -> str:
+    if _HEADING.match(line):
+        return line.strip()[:200]
+    label = _LABEL.match(line)
+    return label[1] if label else ""
+
+
+def is_front(change: Change) -> bool:
+    """Whether it is text at the front: of the system level, or of the first two messages, in the words of the one who asks."""
+    blocks = (*change.was, *change.now)
+    if change.level == "system":
+        return True
+    return change.level == "messages" and all(block.message <= 1 and block.type == "text" and block.role in ("user", "system", "developer")
+                                              for block in blocks)  # fmt: skip
+
+
+def varies_in(pattern: re.Pattern[str], change: Change) -> bool:
+    """Whether a text at the front differs in nothing but stretches of `pattern`."""
+    if not is_front(change):
+        return False
+    found = edited(change)
+    return differs_only_in(pattern, found.was, found.now)
+
+
+def added_with(pattern: re.Pattern[str], change: Change) -> str:
+    """What came, where at most a line or two were put in at the front that hold `pattern`; else empty."""
+    if not is_front(change):
+        return ""
+    found = edited(change)
+    text = found.span[1].strip() if found.is_growth else ""
+    hit = pattern.search(text) if len(text) <= 200 and text.count("\n") <= 2 else None
+    return hit[0] if hit else ""
+
+
+def is_about(change: Change, subject: str) -> bool:
+    """Whether what changed at the front stands under a heading or label of a subject."""
+    return is_front(change) and edited(change).is_about(subject)
+
+
+def new_turn(step: Step) -> bool:
+    """Whether a user spoke since the call before."""
+    heard = step.before.blocks[-1].message if step.before.blocks else -1
+    last = max(heard, 0)
+    return any(block.message > last and block.role == "user" and block.type != "result" for block in reversed(step.after.blocks))
+
+
+def front_name(change: Change) -> str:
+    """How to call the place of a change at the front."""
+    return "system text" if change.level == "system" else f"the message at the front ({(change.now or change.was)[0].path})"

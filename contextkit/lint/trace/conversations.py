@@ -1,0 +1,218 @@
+"""Which call goes on from which: calls of a recording grouped into conversations.
+
+Takes calls in the order they come, gives each the conversation it belongs to. Recorded sessions and lanes are believed; inside one, and
+where none was recorded, the text decides: sub-agents, titles and side calls are conversations of their own, while an edited, cut or
+compacted history stays with its conversation. Knows nothing of rules.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.cut import common_bytes
+from contextkit.lint.trace.rule import Block, Sent
+
+SHARE = 0.3
+"""Share of the smaller one's message bytes that two calls of one conversation have in common at least."""
+ALIKE = 0.5
+"""Share of two system texts that is equal in front and behind, for one to be the other with something filled in."""
+_RECENT = 8
+_LONG = 8
+"""Message blocks from which on a conversation may be compacted to nothing."""
+_SUMMARY = ("summar", "compact", "continued from", "previous conversation", "so far")
+"""Words at the front of a history that replaces another."""
+_SPEAKERS = frozenset({"assistant", "model"})
+
+
+@dataclass(slots=True, eq=False)
+class Conversation:
+    """Calls that go on from one another."""
+
+    name: str
+    """As shown: the session, its lane unless that is `main`, a number from the second conversation in one lane on."""
+    last: Sent | None = None
+    """The latest call, whole."""
+    earlier: list[Sent] = field(default_factory=list)
+    """Every call before `last`, without raw bytes."""
+    siblings: list[Conversation] = field(default_factory=list)
+    """Those that split off from it, or that it split off from."""
+
+    @property
+    def turn(self) -> int:
+        """Calls so far."""
+        return len(self.earlier) + (self.last is not None)
+
+    _kept: Sent | None = None
+    """`last`, as it is kept once it is not the last any more."""
+
+    def add(self, sent: Sent, kept: Sent) -> None:
+        """Go on to `sent`; `kept` is the same without its raw bytes."""
+        if self._kept is not None:
+            self.earlier.append(self._kept)
+        self.last, self._kept = sent, kept
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Conversations of one recorded lane, or of all calls that recorded none."""
+
+    found: dict[int, Conversation] = field(default_factory=dict)
+    """By `id`, the one that was used last at the end."""
+    holders: dict[bytes, Conversation] = field(default_factory=dict)
+    """Bytes of a message block → the conversation that sent it last."""
+    answers: dict[str, Conversation] = field(default_factory=dict)
+    """Id of a call → its conversation."""
+
+
+class Conversations:
+    """Every conversation of a recording; each keeps its last call."""
+
+    def __init__(self) -> None:
+        self._pools: dict[tuple[str, str], _Pool] = {}
+
+    def near(self, exchange: Exchange) -> Sent | None:
+        """An earlier call whose bytes `exchange` begins with, as far as one of the latest does: cutting can start from it."""
+        pool = self._pools.get((exchange.session, exchange.lane))
+        if pool is None or not isinstance(exchange.prompt, Bodies):
+            return None
+        latest = [one.last for one in islice(reversed(pool.found.values()), _RECENT) if one.last is not None]
+        if len(latest) < 2:
+            return latest[0] if latest else None
+        raw = exchange.prompt.request
+        return max(latest, key=lambda sent: common_bytes(sent.raw, raw))
+
+    def place(self, sent: Sent) -> Conversation:
+        """The conversation `sent` goes on, or a new one. It is not added to it."""
+        lane = sent.exchange.session, sent.exchange.lane
+        pool = self._pools.setdefault(lane, _Pool())
+        found = _answered(pool, sent) or _best(pool, sent)
+        if found is None:
+            found = Conversation(_name(*lane, len(pool.found)))
+            _relate(found, pool, sent)
+        pool.found.pop(id(found), None)
+        pool.found[id(found)] = found
+        for block in _said(sent):
+            pool.holders[block.body] = found
+        pool.answers[sent.exchange.id] = found
+        return found
+
+
+def _name(session: str, lane: str, number: int) -> str:
+    shown = f"{session or 'unnamed'}/{lane}" if lane not in ("", "main") else session or "unnamed"
+    return f"{shown}#{number + 1}" if number else shown
+
+
+def _answered(pool: _Pool, sent: Sent) -> Conversation | None:
+    """The conversation of the response that a stateful request names."""
+    return pool.answers.get(str(sent.params.get("previous_response_id")))
+
+
+def _best(pool: _Pool, sent: Sent) -> Conversation | None:
+    holders = {id(one): one for block in _said(sent) if (one := pool.holders.get(block.body))}
+    known = {id(one): one for holder in holders.values() for one in (holder, *holder.siblings)}
+    known.update({id(one): one for one in islice(reversed(pool.found.values()), 1)})
+    scored = [(score, one) for one in known.values() if one.last is not None and (score := kinship(one.last, sent)) is not None]
+    return max(scored, key=lambda pair: pair[0])[1] if scored else None
+
+
+def _relate(new: Conversation, pool: _Pool, sent: Sent) -> None:
+    """Note whose beginning a new conversation shares: the next call of either may be told apart only by its tail."""
+    holder = next((pool.holders[block.body] for block in _said(sent) if block.body in pool.holders), None)
+    family = [holder, *holder.siblings] if holder else []
+    for one in family[:64]:
+        one.siblings.append(new)
+        new.siblings.append(one)
+
+
+def kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
+    """How likely `after` goes on from `before`, None where it does not.
+
+    Larger is likelier: whether nothing of `before` is missing, then the bytes they share.
+    """
+    if before.wire != after.wire:
+        return None
+    one, other = _said(before), _said(after)
+    lead = _lead(one, other)
+    has_head = _is_one_head(before, after)
+    if lead == len(one) and one and (has_head or (lead > 1 and not _has_tools(before, after))):
+        return 1, float(sum(len(block.body) for block in one))
+    if not has_head or _is_fork(one, other, lead):
+        return None
+    shared = _shared_bytes(one, other)
+    least = min(_n_bytes(one), _n_bytes(other))
+    if least and shared >= SHARE * least:
+        return 0, float(shared)
+    return (0, float(shared)) if _is_compacted(before, one, other, has_kept=shared > 0) else None
+
+
+def _said(sent: Sent) -> Sequence[Block]:
+    """Blocks of messages."""
+    first = next((i for i, block in enumerate(sent.blocks) if block.level == "messages"), len(sent.blocks))
+    return sent.blocks[first:]
+
+
+def _lead(one: Sequence[Block], other: Sequence[Block]) -> int:
+    most = min(len(one), len(other))
+    return next((i for i in range(most) if one[i] is not other[i] and one[i].body != other[i].body), most)
+
+
+def _is_one_head(before: Sent, after: Sent) -> bool:
+    """Whether tools or system text are mostly the same, or there are none."""
+    one, other = (_head(sent) for sent in (before, after))
+    if not one[0] and not other[0] and not one[1] and not other[1]:
+        return True
+    names = one[0] & other[0]
+    if names and 2 * len(names) >= min(len(one[0]), len(other[0])):
+        return True
+    return _is_alike(one[1], other[1])
+
+
+def _head(sent: Sent) -> tuple[frozenset[str], bytes]:
+    front = [block for block in sent.blocks if block.level != "messages"]
+    return frozenset(block.role for block in front if block.level == "tools"), b"\n".join(b.body for b in front if b.level == "system")
+
+
+def _is_alike(one: bytes, other: bytes) -> bool:
+    if not one or not other:
+        return False
+    front = common_bytes(one, other)
+    behind = common_bytes(one[:front:-1], other[:front:-1])
+    return front + behind >= ALIKE * min(len(one), len(other))
+
+
+def _has_tools(*calls: Sent) -> bool:
+    return any(block.level == "tools" for sent in calls for block in sent.blocks[:1])
+
+
+def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
+    """Whether `other` takes another way from a place both passed: it goes back there, or says something else that nobody answered yet."""
+    rest, new = one[lead:], other[lead:]
+    if not new:
+        return True
+    if any(block.role in _SPEAKERS for block in (*rest, *new)):
+        return False
+    left = {block.body for block in rest}
+    return not any(block.body in left for block in new)
+
+
+def _shared_bytes(one: Sequence[Block], other: Sequence[Block]) -> int:
+    mine, theirs = (Counter(block.body for block in blocks) for blocks in (one, other))
+    return sum(len(body) * count for body, count in (mine & theirs).items())
+
+
+def _n_bytes(blocks: Sequence[Block]) -> int:
+    return sum(len(block.body) for block in blocks)
+
+
+def _is_compacted(before: Sent, one: Sequence[Block], other: Sequence[Block], *, has_kept: bool) -> bool:
+    """Whether a shorter history stands for a longer one, in a conversation somebody recorded as one."""
+    is_long = has_kept or len(one) >= _LONG
+    if not before.exchange.session or not is_long or 2 * _n_bytes(other) > _n_bytes(one):
+        return False
+    opening = " ".join(text_of(block) for block in other[:3]).lower()[:20_000]
+    return any(word in opening for word in _SUMMARY)

@@ -1,0 +1,145 @@
+"""What a step cost: tokens that were cached and are billed again, under the reference cache of the model asked.
+
+Takes two neighbouring calls, replays both through the parser of their wire and the cache of `simulator.reference`. Only steps with a
+finding are replayed. Knows nothing of rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from contextkit import prices
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.cache.usage import Usage
+from contextkit.errors import ContextKitError, UnknownModel
+from contextkit.lint.trace.cut import known_row
+from contextkit.lint.trace.rule import Sent, Step
+from contextkit.providers import PARSERS
+from contextkit.providers.cutting import remember
+from contextkit.providers.provider import Parsed
+from contextkit.simulator.reference import reference_cache
+
+_SEEDS = 20
+"""Earlier calls whose writes are put into the cache: as many positions as a lookup visits."""
+_KEPT = 8
+"""Parsed calls that wait for the next one of their conversation."""
+_MEMO_BYTES = 32 << 20
+"""Blocks kept cut, by their bytes: a conversation says each of them again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one step."""
+
+    tokens: int
+    """Tokens readable when the call started that it did not read: lost to what the call changed. At most the size of its prompt."""
+    idle_tokens: int
+    """Tokens that the call before had left, and that it did not read for whatever reason, time included."""
+    usage: Usage
+    """The bill of the call under the reference cache."""
+    sent: Sent
+    """The call."""
+
+    def usd(self, tokens: int) -> float | None:
+        """What `tokens` of them cost above the price of reading them; None where no price is known."""
+        exchange, row = self.sent.exchange, known_row(self.sent.exchange.model)
+        if row is None or not tokens:
+            return None if row is None else 0.0
+        try:
+            bills = (self.usage, _had_been_read(self.usage, tokens))
+            paid, read = (prices.cost_usd(row.provider, row.name, usage, exchange.at) for usage in bills)
+        except UnknownModel:
+            return None
+        return None if paid is None or read is None else max(0.0, paid - read)
+
+
+class Costs:
+    """Prices steps of a recording; what was parsed for one step is kept for the next, what was cut for one call for all."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Parsed | None] = {}
+        remember(_MEMO_BYTES)
+
+    def of(self, step: Step) -> Cost | None:
+        """What the step cost, None where wire or model are unknown or a body is not as its endpoint takes it."""
+        before, after = self._parsed(step.before), self._parsed(step.after)
+        self._kept.pop(step.before.index)
+        for index in tuple(self._kept)[:-_KEPT]:
+            del self._kept[index]
+        if before is None or after is None:
+            return None
+        return _cost(step, before, after)
+
+    def _parsed(self, sent: Sent) -> Parsed | None:
+        if sent.index not in self._kept:
+            self._kept[sent.index] = _parse(sent)
+        return self._kept[sent.index]
+
+
+def _parse(sent: Sent) -> Parsed | None:
+    parser, row = PARSERS.get(sent.wire), known_row(sent.exchange.model or str(sent.params.get("model")))
+    if parser is None or row is None:
+        return None
+    try:
+        return parser({**sent.body, "model": row.name})
+    except (ContextKitError, TypeError, ValueError, KeyError, AttributeError, RecursionError):
+        return None  # what its endpoint would refuse has no price; the finding says so by having none
+
+
+def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
+    cache = reference_cache(step.after.row)
+    for prompt, sent in (*_seeds(step, before), (before.prompt, step.before)):
+        lease = cache.begin(prompt, sent.exchange.at)
+        cache.publish(lease, _began(sent))
+    at = max(step.after.exchange.at, step.before.exchange.at)
+    read = cache.lookup(after.prompt, at).read_tokens
+    left = min(cache.lookup(before.prompt, _began(step.before)).read_tokens, after.prompt.n_tokens)
+    there = min(cache.lookup(before.prompt, at).read_tokens, after.prompt.n_tokens)
+    return Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after)
+
+
+def _began(sent: Sent) -> float:
+    """When what it wrote became readable."""
+    exchange = sent.exchange
+    known = (exchange.first_byte_at, exchange.ended_at, exchange.at)
+    return max(exchange.at, next(at for at in known if at is not None))
+
+
+def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, Sent]]:
+    """Prompts that stand for earlier calls of the conversation: each is a beginning of `before`, marked where that call ended."""
+    if step.after.row.cache != "breakpoints":
+        return
+    ends = _message_ends(before)
+    for sent in step.earlier[-_SEEDS - 1 : -1]:
+        last = _last_mark(sent)
+        if 0 <= last < len(step.before.blocks) and sent.blocks[last].body == step.before.blocks[last].body:
+            block = sent.blocks[last]
+            segment = ends.get(block.message, last) if block.message >= 0 and sent.wire != "anthropic_messages" else last
+            if 0 <= segment < before.prompt.n:
+                mark = Breakpoint(segment, step.after.row.default_ttl_seconds, 1)
+                yield replace(before.prompt, breakpoints=(mark,)), sent
+
+
+def _last_mark(sent: Sent) -> int:
+    """Index of the block a call was written up to: its last marked one, or its end where the provider marks."""
+    marked = next((i for i in range(len(sent.blocks) - 1, -1, -1) if sent.blocks[i].marker is not None), -1)
+    return len(sent.blocks) - 1 if marked < 0 or sent.params.get("cache_control") is not None else marked
+
+
+def _message_ends(parsed: Parsed) -> dict[int, int]:
+    """Index of a message in its array → its last segment."""
+    track, ends, message = parsed.layout.track, dict[int, int](), -1
+    for segment in range(track.level_ends[0], parsed.prompt.n):
+        message += bool(track.roles[segment])
+        ends[message] = segment
+    return ends
+
+
+def _had_been_read(usage: Usage, tokens: int) -> Usage:
+    """The same call, had `tokens` been there: they stand right behind what was read, so long writes go first, then short ones."""
+    long = min(tokens, usage.write_1h or 0)
+    short = min(tokens - long, usage.write_5m or 0)
+    plain = min(tokens - long - short, usage.fresh or 0)
+    read = (usage.read or 0) + long + short + plain
+    return Usage((usage.fresh or 0) - plain, read, (usage.write_5m or 0) - short, (usage.write_1h or 0) - long, usage.output)

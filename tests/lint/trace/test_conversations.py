@@ -1,0 +1,96 @@
+"""Which call goes on from which, where sessions were recorded and where the text alone says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from contextkit.ledger.exchange import Exchange
+from contextkit.lint.trace.detect import Calls, Detector
+from contextkit.lint.trace.rule import Evidence
+from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, tool, user
+
+Json = Any
+TOOLS = [tool("read"), tool("write")]
+A = [user("build a parser"), assistant("reading"), user("here is the file " * 30), assistant("done reading"), user("go on")]
+B = [user("write the docs"), assistant("which ones"), user("all of them, please " * 30), assistant("fine"), user("thanks")]
+
+
+def grouped(exchanges: Iterable[Exchange]) -> list[list[int]]:
+    """Numbers of the calls of each conversation."""
+    seen: list[Calls] = []
+
+    def look(calls: Calls) -> list[Evidence]:
+        seen.append(calls)
+        return []
+
+    detector = Detector([hazard("CKM01", "session", look)], has_costs=False)
+    for exchange in exchanges:
+        list(detector.feed(exchange))
+    list(detector.finish())
+    return [[sent.index for sent in calls] for calls in seen[0].conversations.values()]
+
+
+def said(*bodies: Json, session: str = "s") -> list[Exchange]:
+    return [call(body, number, session=session) for number, body in enumerate(bodies)]
+
+
+def body(messages: list[Json], **more: Json) -> Json:
+    return anthropic(*messages, **{"tools": TOOLS, **more})
+
+
+def test_two_conversations_in_one_session_are_told_apart_by_their_text() -> None:
+    assert grouped(said(body(A[:1]), body(B[:1]), body(A[:3]), body(B[:3]), body(B), body(A))) == [[0, 2, 5], [1, 3, 4]]
+
+
+def test_lanes_are_believed() -> None:
+    calls = [call(body(A[:1]), 0), call(body(A[:3]), 1, lane="fork@2"), call(body(A[:3]), 2)]
+    assert grouped(calls) == [[0, 2], [1]]
+
+
+def test_a_title_is_a_conversation_of_its_own() -> None:
+    title = anthropic(A[0], system="Write a title of five words.")
+    assert grouped(said(body(A[:1]), title, body(A[:3]))) == [[0, 2], [1]]
+
+
+def test_a_summary_of_the_whole_history_under_another_prompt_is_one_too() -> None:
+    summary = anthropic(*A, assistant("so"), user("summarise"), system="You summarise conversations.", tools=[])
+    assert grouped(said(body(A[:3]), body(A), summary)) == [[0, 1], [2]]
+
+
+def test_an_edited_a_cut_and_a_compacted_history_stay() -> None:
+    edited = [A[0], assistant("reading "), *A[2:], assistant("x"), user("y")]
+    compacted = [user("Summary of the conversation so far: a parser was built. " * 3), *A[4:], assistant("x"), user("y")]
+    assert grouped(said(body(A), body(edited), body(edited[2:]))) == [[0, 1, 2]]
+    assert grouped(said(body(A), body(compacted))) == [[0, 1]]
+
+
+def test_a_changed_head_stays() -> None:
+    others = (body(A, system=f"{WORDS} It is 10:01."), body(A, tools=[]), body(A, tools=[tool("x"), *TOOLS]), body(A, system="All is new."))
+    for other in others:
+        assert grouped(said(body(A[:3]), other)) == [[0, 1]]
+
+
+def test_siblings_of_a_fan_out_are_conversations_of_their_own() -> None:
+    first, second, third = ([*A[:4], user(f"review file {name}.py")] for name in "xyz")
+    on = [[*said, assistant(f"fine {said[-1]}"), user("go on")] for said in (first, second, third)]
+    calls = said(body(A[:3]), body(first), body(second), body(third), *(body(messages) for messages in on))
+    assert grouped(calls) == [[0, 1, 4], [2, 5], [3, 6]]
+
+
+def test_going_back_starts_anew_and_breaks_nothing() -> None:
+    calls = said(body(A[:1]), body(A[:3]), body(A), body(A[:3]))
+    assert grouped(calls) == [[0, 1, 2], [3]]
+
+
+def test_without_sessions_strangers_are_told_apart() -> None:
+    assert grouped(said(body(A[:3]), body(B[:3]), body(A), body(B), session="")) == [[0, 2], [1, 3]]
+
+
+def test_a_stateful_request_goes_on_from_the_response_it_names() -> None:
+    def asked(words: str, **more: Json) -> Json:
+        return {"model": "gpt-5.1", "instructions": WORDS, "input": [{"role": "user", "content": words}], **more}
+
+    bodies = asked("a"), asked("b"), asked("c", previous_response_id="r0"), asked("d", previous_response_id="r1")
+    calls = [call(each, number, "openai_responses") for number, each in enumerate(bodies)]
+    assert grouped(calls) == [[0, 2], [1, 3]]

@@ -1,0 +1,64 @@
+"""Real conversations as captured requests: nothing is found in them but what really broke."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contextkit.lint.finding import RequestPlace
+from contextkit.lint.trace.detect import Detector, find_in_requests, sent_of
+from contextkit.lint.trace.rule import Sent
+from tests.lint.injection.sessions import WIRES, body_of, coding_session, service_runs, with_body
+
+COMPACTED = [174, 304]
+"""Calls of the coding session before which its history was replaced by a summary."""
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_real_coding_session_breaks_where_it_was_compacted_and_nowhere_else(
+    wire: str, shared: Path, request: pytest.FixtureRequest
+) -> None:
+    if wire != WIRES[0] and not request.config.getoption("--full"):
+        pytest.skip("the session on the other wires is rendered with --full")
+    exchanges = coding_session(shared, wire)
+    findings = list(find_in_requests(exchanges, []))
+    places = [finding.place for finding in findings if isinstance(finding.place, RequestPlace)]
+    assert [(place.turn, place.level) for place in places] == [(turn, "messages") for turn in COMPACTED]
+    for place, finding in zip(places, findings, strict=True):
+        before, after = exchanges[place.turn - 2].usage, exchanges[place.turn - 1].usage
+        assert before is not None
+        assert after is not None
+        there = min((before.read or 0) + (before.write_5m or 0), after.prompt or 0)  # billed by the local provider, which saw every call
+        assert finding.cost_tokens == there - (after.read or 0)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_200_real_runs_are_200_conversations_without_a_break(wire: str, shared: Path) -> None:
+    detector = Detector([], has_costs=False)
+    runs = service_runs(shared, wire)
+    found = [one for run in runs for exchange in run for one in detector.feed(replace(exchange, session=""))]
+    assert (found, detector.n_calls) == ([], sum(map(len, runs)))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_real_calls_are_cut_alike_from_the_front_and_from_the_call_before(wire: str, shared: Path) -> None:
+    for run in service_runs(shared, wire, 12):
+        before: Sent | None = None
+        for exchange in run:
+            before, whole = sent_of(exchange, before), sent_of(exchange)
+            assert before is not None
+            assert whole is not None
+            assert (before.blocks, before.body) == (whole.blocks, whole.body)
+
+
+def test_a_clock_put_into_a_real_run_costs_what_the_runs_cache_held(shared: Path) -> None:
+    run = list(service_runs(shared, "anthropic_messages", 1)[0])
+    body = body_of(run[5])
+    body["system"][0]["text"] += " It is 10:01."
+    run[5] = with_body(run[5], body)
+    findings = list(find_in_requests(run, []))
+    places = [finding.place for finding in findings if isinstance(finding.place, RequestPlace)]
+    assert [(place.turn, place.path) for place in places] == [(6, "system[0]"), (7, "system[0]")]  # there, and back
+    assert all((finding.cost_tokens or 0) > 1000 for finding in findings)
