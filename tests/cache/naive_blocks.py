@@ -6,7 +6,7 @@ Slow and obvious. What a step of the engine gives, and how the free blocks stand
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import lcm
+from math import gcd, lcm
 
 
 @dataclass
@@ -32,12 +32,12 @@ class Asked:
 
 
 class Naive:
-    def __init__(self, n_blocks: int, layers: list[Layer], unhashed_first: bool, retention: int | None) -> None:
-        self.layers, self.unhashed_first, self.retention = layers, unhashed_first, retention
+    def __init__(self, n_blocks: int, layers: list[Layer], unhashed_first: bool, retention: int | None, ends_cached: bool) -> None:
+        self.layers, self.unhashed_first, self.retention, self.ends_cached = layers, unhashed_first, retention, ends_cached
         self.free_row = list(range(1, n_blocks))
         self.users = [0] * n_blocks
         self.stored: list[tuple[int, int, tuple]] = []  # (block, layer, everything up to the block's end), in order of arrival
-        self.align = lcm(*(layer.size for layer in layers))
+        self.align, self.unit = lcm(*(layer.size for layer in layers)), gcd(*(layer.size for layer in layers))
 
     def whole(self, asked: Asked, layer: int, index: int) -> tuple:
         salt, adapter = asked.space
@@ -75,8 +75,9 @@ class Naive:
             return 0, [[] for _ in self.layers]
         limit = len(asked.tokens) - 1
         n = self.longest(asked, list(range(len(self.layers))), limit)
-        full = [index for index, layer in enumerate(self.layers) if layer.kind == "full"]
-        ahead = self.longest(asked, full, limit) if full and len(self.layers) > 1 else n
+        first = next((layer for layer in self.layers if layer.kind == "full"), self.layers[0])
+        alike = [index for index, layer in enumerate(self.layers) if layer == first]
+        ahead = self.longest(asked, alike, limit) if len(self.layers) > 1 else n
         asked.junction = ahead if ahead > n else 0
         return n, [self.hit_blocks(asked, layer, n) for layer in range(len(self.layers))]
 
@@ -149,8 +150,24 @@ class Naive:
             for at in range(asked.offered[index], n // layer.size):
                 block = asked.tables[index][at]
                 if block and self.is_worth(asked, layer, at):
+                    if layer.kind == "full" and layer.size > self.unit:
+                        self.forget(block)  # where a prompt ended inside it
                     self.stored.append((block, index, self.whole(asked, index, at)))
             asked.offered[index] = max(asked.offered[index], n // layer.size)
+            if layer.kind == "full" and layer.size > self.unit and self.ends_cached:
+                self.store_end(asked, index, n)
+
+    def store_end(self, asked: Asked, index: int, n: int) -> None:
+        """A full layer's block is also known by what the prompt holds up to its last unit, where that ends inside the block."""
+        end, size = (asked.n_prompt - 1) // self.unit * self.unit, self.layers[index].size
+        if not 0 < end <= n or end % size == 0 or end // size >= len(asked.tables[index]):
+            return
+        block, content = asked.tables[index][end // size], (*asked.space, *asked.tokens[:end])
+        known = [row[2] for row in self.stored if row[0] == block]
+        if content not in known:
+            if known and len(known[0]) < len(content):
+                self.forget(block)
+            self.stored.append((block, index, content))
 
     def is_worth(self, asked: Asked, layer: Layer, at: int) -> bool:
         if layer.kind != "window":

@@ -6,6 +6,7 @@ import pytest
 
 from contextkit.cache.block.block_cache import BlockCache
 from contextkit.cache.block.engine import Shape
+from contextkit.cache.block.groups import Group
 from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.usage import Usage
@@ -103,6 +104,21 @@ def test_a_snapshot_brings_back_everything_requests_under_way_included(cache: Bl
         one.begin(TokenIds([*range(50), 7, 8, 9, *range(90)], salt="s"), 2.0)
     assert other.snapshot() == cache.snapshot()
     assert other.stats() == cache.stats()
+
+
+@pytest.mark.parametrize("groups", [(Group("full", 32), Group("mamba", 32)), (Group("full", 32), Group("sliding_window", 16, 40))])
+def test_a_snapshot_of_several_groups_brings_back_everything(groups: tuple[Group, ...]) -> None:
+    shape = Shape(60, groups, key_size=16)
+    cache, other = BlockCache(shape), BlockCache(shape)
+    lease = cache.begin(prompt(49), 0.0)
+    cache.generate(lease, [7, 8, 9])
+    cache.begin(prompt(80), 0.5)
+    other.restore(cache.snapshot())
+    assert other.snapshot() == cache.snapshot()
+    for one in (cache, other):
+        one.end(lease, 20, 1.0)
+        one.begin(TokenIds([*range(49), 7, 8, 9, *range(90)]), 2.0)
+    assert (other.snapshot(), other.stats()) == (cache.snapshot(), cache.stats())
 
 
 def test_a_foreign_snapshot_is_refused_and_changes_nothing(cache: BlockCache) -> None:

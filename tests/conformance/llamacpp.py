@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from contextkit.cache.packed import N_BYTES, pack
+from contextkit.cache.packed import N_BYTES, pack, unpack
+from contextkit.cache.slot.content import Model
 from contextkit.cache.slot.server import Asked, SlotServer, SlotShape
+from contextkit.cache.slot.window import Window
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]
@@ -15,27 +19,80 @@ def build(config: Op, version: str) -> SlotReplay:
     return SlotReplay(config)
 
 
+def _first(row: Op, *names: str, default: Any) -> Any:
+    """What the first of these names that is there says: the server's options have short and long ones."""
+    return next((row[name] for name in names if name in row), default)
+
+
+def _window(row: Op, before: Window) -> Window:
+    """The slot's end, as a config or a request says it."""
+    return Window(
+        _first(row, "n_ctx", "n_ctx_slot", "ctx_size", default=before.n_tokens),
+        _first(row, "ctx_shift", "context_shift", default=before.is_shifting),
+        _first(row, "n_keep", "keep", default=before.n_keep),
+        row.get("n_discard", before.n_discard),
+        row.get("add_bos", before.has_bos),
+    )
+
+
+def _model(config: Op) -> Model:
+    given = {name: config[name] for name in ("memory", "n_window", "n_batch", "n_ubatch", "min_step") if name in config}
+    return Model(**given, max_checkpoints=_first(config, "max_checkpoints", "ctx_checkpoints", "n_ctx_checkpoints", default=32))
+
+
 class SlotReplay:
-    """One server; every request is over before the next one comes."""
+    """One server; a request is over before the next one comes, unless it is to be `held` until a `release`."""
 
     def __init__(self, config: Op) -> None:
         self.server = SlotServer(
             SlotShape(
-                n_slots=config.get("n_slots", 1),
-                similarity=config.get("slot_prompt_similarity", 0.1),
+                n_slots=_first(config, "n_slots", "n_parallel", default=1),
+                similarity=_first(config, "slot_prompt_similarity", "similarity", default=0.1),
                 n_host_tokens=config.get("host_tokens", 0),
-                n_cache_reuse=config.get("n_cache_reuse", 0),
+                n_cache_reuse=_first(config, "n_cache_reuse", "cache_reuse", default=0),
+                model=_model(config),
+                window=_window(config, Window()),
             )
         )
+        self.is_caching: bool = config.get("cache_prompt", True)
 
     def run(self, op: Op) -> Op:
-        """The one operation there is, a completion."""
-        prompt = pack(token_ids(op["prompt"]))
-        plan = self.server.start(Asked(prompt, is_caching=op.get("cache_prompt", True), n_reuse=op.get("n_cache_reuse")))
-        assert plan, "all slots are busy"
-        self.server.finish(plan.slot, pack(token_ids(op.get("generated", []))))
-        cached, moved = plan.kept.n_tokens, [list(chunk) for chunk in plan.kept.moved]
-        return {"slot": plan.slot, "cached": cached, "processed": len(prompt) // N_BYTES - cached, "moved": moved}
+        return _OPS[op["op"]](self, op)
 
     def ask(self, name: str, op: Op) -> Any:
-        raise KeyError(f"a completion does not tell {name!r}")
+        return _STATE[name](self.server)
+
+    def completion(self, op: Op) -> Op:
+        prompt = pack(token_ids(op["prompt"]))
+        asked = Asked(
+            prompt, op.get("lora"), bool(op.get("cache_prompt", self.is_caching)), _first(op, "n_cache_reuse", "cache_reuse", default=None),
+            tuple(op.get("user_starts", ())), op.get("id_slot"),
+        )  # fmt: skip
+        plan = self.server.start(asked)
+        if plan is None:
+            return {"ok": False, "slot": None, "cached": 0, "processed": 0, "moved": []}
+        if not op.get("held", False):
+            self.release({**op, "slot": plan.slot})
+        cached, moved = plan.kept.n_tokens, [list(chunk) for chunk in plan.kept.moved]
+        processed = len(prompt) // N_BYTES - cached
+        told = {"slot": plan.slot, "cached": cached, "processed": processed, "moved": moved}
+        return told | {"ok": True, "id_slot": plan.slot, "cache_n": cached, "prompt_n": processed, "exact": plan.kept.n_exact}
+
+    def release(self, op: Op) -> Op:
+        window = _window(op, self.server.shape.window)
+        window = replace(window, n_tokens=self.server.shape.window.n_tokens, is_shifting=self.server.shape.window.is_shifting)
+        self.server.finish(op["slot"], pack(token_ids(op.get("generated", []))), window)
+        return {}
+
+    def state(self, op: Op) -> Op:
+        return {}
+
+
+_OPS: dict[str, Callable[[SlotReplay, Op], Op]] = {name: getattr(SlotReplay, name) for name in ("completion", "release", "state")}
+
+_STATE: dict[str, Callable[[SlotServer], Any]] = {
+    "slots": lambda server: [unpack(slot.content.tokens) for slot in server.slots],
+    "slot_tokens": lambda server: [len(slot.content) for slot in server.slots],
+    "host": lambda server: [unpack(state.tokens) for state in server.host.states],
+    "host_tokens": lambda server: sum(map(len, server.host.states)),
+}

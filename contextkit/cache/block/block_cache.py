@@ -20,13 +20,14 @@ import orjson
 
 from contextkit.cache.block.engine import BlockEngine, Request, Shape
 from contextkit.cache.block.ids import Adapter, Item, TokenIds
+from contextkit.cache.block.steps.shapes import Pending, State
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 
 _COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "output_tokens", "blocks_evicted")
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
-_FORMAT = {"kind": "block_cache", "version": 1}
+_FORMAT = {"kind": "block_cache", "version": 2}
 """What a snapshot says it is."""
 
 
@@ -65,6 +66,7 @@ class BlockCache:
 
     def begin(self, prompt: TokenIds, now: float) -> Lease:
         """A request is scheduled: it holds its blocks from here to its end, and others can read them at once."""
+        self._engine.begin_step()
         request = self._engine.request(prompt)
         found = self._engine.lookup(request)
         given = self._engine.allocate(request, request.n_tokens - found.tokens, found)
@@ -101,14 +103,15 @@ class BlockCache:
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and how the blocks stand now."""
         pool = self._engine.pool
-        now = {"blocks_cached": len(pool.keys) - pool.keys.count(None), "blocks_free": pool.queue.n, "running": len(self._running)}
+        now = {"blocks_cached": len(pool.index.keys) - pool.index.keys.count(0), "blocks_free": pool.queue.n, "running": len(self._running)}
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | now
 
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON, requests under way included."""
-        running = {str(number): {**asdict(request), "prompt": _prompt_row(request.prompt)} for number, request in self._running.items()}
+        running = {str(number): _request_row(request) for number, request in self._running.items()}
         numbers = {"number": self._number, "n_unnamed": self._n_unnamed, "n_blocks": self._shape.n_blocks}
         rows = {"pool": self._engine.pool.to_rows(), "running": running, "lookups": self._engine.counters}
+        rows["pending"] = {"fresh": list(self._engine.pending.fresh), "copied": list(self._engine.pending.copied.items())}
         return orjson.dumps({**_FORMAT, **numbers, **rows, "counters": dict(self._counters)})
 
     def restore(self, state: bytes) -> None:
@@ -138,7 +141,8 @@ class BlockCache:
     def _load(self, data: dict[str, Any]) -> None:
         self._engine.pool.from_rows(**data["pool"])
         self._engine.counters = data["lookups"]
-        self._running = {int(number): Request(**{**row, "prompt": _prompt(row["prompt"])}) for number, row in data["running"].items()}
+        self._engine.pending = Pending(set(data["pending"]["fresh"]), dict(data["pending"]["copied"]))
+        self._running = {int(number): _request(row) for number, row in data["running"].items()}
         self._counters = Counter(data["counters"])
         self._number, self._n_unnamed = data["number"], data["n_unnamed"]
 
@@ -170,6 +174,18 @@ class BlockCache:
 
 def _bill(prompt: TokenIds, read: int) -> Usage:
     return Usage(len(prompt.tokens) - read, read, 0, 0, 0)
+
+
+def _request_row(request: Request) -> dict[str, Any]:
+    """As JSON holds it, which knows no numbers as names."""
+    row = asdict(request)
+    return {**row, "prompt": _prompt_row(request.prompt), "tails": list(row["tails"].items()), "states": list(row["states"].items())}
+
+
+def _request(row: dict[str, Any]) -> Request:
+    tails = {int(number): (int(place), int(block)) for number, (place, block) in row["tails"]}
+    states = {int(number): State(**state) for number, state in row["states"]}
+    return Request(**{**row, "prompt": _prompt(row["prompt"]), "tails": tails, "states": states})
 
 
 def _prompt_row(prompt: TokenIds) -> dict[str, Any]:

@@ -29,7 +29,13 @@ class Rules:
     is_unhashed_first: bool = True
     """Blocks without a key are re-used before all others (0.23.0 and later); before, they waited at the back like the rest."""
     is_adapter_path_in_key: bool = True
-    """The adapter's path is in the key (measured on 0.33.0); up to 0.28.0 only its name was."""
+    """The adapter's path is in the key (0.31.0 and later); up to 0.30.0 only its name was."""
+    is_last_token_matched: bool = True
+    """The block that EAGLE matches and gives up may hold the prompt's last token (0.32.0 and later, with several groups)."""
+    are_ends_cached: bool = True
+    """A full group's block longer than a key is also cached where a prompt ends inside it (seen in 0.28.0, not in 0.24.0)."""
+    are_replays_kept: bool = True
+    """With EAGLE, thinned groups keep the tails that a repeated and a continued prompt resume at (0.32.0 and later), not one past them."""
 
 
 def rules_of(version: str) -> Rules:
@@ -38,8 +44,9 @@ def rules_of(version: str) -> Rules:
     >>> rules_of("0.22.1").is_unhashed_first, rules_of("0.33.0").is_unhashed_first
     (False, True)
     """
-    major, minor = (int(part) for part in version.split(".")[:2])
-    return Rules((major, minor) >= (0, 23), (major, minor) > (0, 28))
+    major, minor = (int(part) for part in version.removeprefix("v").split(".")[:2])
+    release = (major, minor)
+    return Rules(release >= (0, 23), release >= (0, 31), release >= (0, 32), release >= (0, 28), release >= (0, 32))
 
 
 def extend(keys: list[int], tokens: Sequence[int], size: int, prompt: TokenIds, rules: Rules) -> None:
