@@ -22,7 +22,7 @@ class Model:
     name: str
     """As sent in requests; a dated alias (`claude-opus-4-5-20251101`) has a row of its own."""
     provider: str
-    """`anthropic`, `openai`, `google`, `aws`: the id prices are looked up under."""
+    """`anthropic`, `openai`, `google`, `aws`, `deepseek`, …: the id prices are looked up under."""
     cache: str
     """`breakpoints` (writes at marks: Anthropic, OpenAI ≥5.6), `implicit` (any prefix, rounded down: OpenAI ≤5.5, Gemini), `billed`
     (that, with writes that cost: Kimi) or `units` (whole persisted prefixes: DeepSeek)."""
@@ -70,6 +70,13 @@ SOURCES: Mapping[str, str] = MappingProxyType({
     "OPT": "openai 3.52.0, openai/types/responses/response_create_params.py:425-460",
     "GEM": "https://ai.google.dev/gemini-api/docs/caching",
     "BED": "https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html",
+    "DS": "https://api-docs.deepseek.com/guides/kv_cache",
+    "KIMI": "https://forum.moonshot.ai/t/context-caching-upgrade-5-min-1-hour-ttl-options/613",
+    "XAI": "https://docs.x.ai/developers/advanced-api-usage/prompt-caching",
+    "GROQ": "https://console.groq.com/docs/prompt-caching",
+    "MIS": "https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching",
+    "ZAI": "https://docs.z.ai/guides/capabilities/cache",
+    "FW": "https://docs.fireworks.ai/guides/prompt-caching.md",
     "LL": "PyPI litellm 1.109.1, litellm/model_prices_and_context_window_backup.json",
     "GP": "PyPI genai-prices 0.2.3, genai_prices/data.py",
 })
@@ -185,6 +192,38 @@ _NOVA_ALL: dict[str, Any] = {
 _NOVA: tuple[tuple[Any, ...], ...] = (
     ("amazon.nova-pro-v1:0", 300_000), ("amazon.nova-lite-v1:0", 300_000), ("amazon.nova-micro-v1:0", 128_000),
 )  # fmt: skip
+_OTHER_COLUMNS = (
+    "name", "provider", "cache", "min_tokens", "granularity_tokens", "ttls_seconds", "default_ttl_seconds", "window_tokens", "source",
+)  # fmt: skip
+# None of these hosts publishes a minimum, so every row is `UNSURE`: 0 where nothing is known, one step of what others observed for Kimi
+# (256) and xAI (128). Lifetimes: documented for Kimi and Groq; DeepSeek says hours to days, the least of which is taken; of the others the
+# shortest lifetime any host publishes. Mistral caches only calls with a `prompt_cache_key`. What a request may hold: assumed as OpenAI's.
+_OTHER_ALL: dict[str, Any] = {
+    "tokenizer": "bytes", "bytes_per_token": 4.0, "accepts_prefill": N, "accepts_forced_choice": Y, "accepts_mid_system": Y,
+    "strips_thinking": N, "binds_thinking": N, "confidence": "UNSURE",
+}  # fmt: skip
+_BILLED, _XAI, _HOUR = ("billed", 256, 256, (300, 3600), 300), ("implicit", 128, 128, (300,), 300), ("units", 0, 1, (3600,), 3600)
+_ANY, _GROQ = ("implicit", 0, 1, (300,), 300), ("implicit", 0, 1, (7200,), 7200)
+_OTHERS: tuple[tuple[Any, ...], ...] = (
+    ("deepseek-flash", "deepseek", *_HOUR, M1, "DS GP"),
+    ("deepseek-v4-pro", "deepseek", *_HOUR, M1, "DS GP"),
+    ("kimi-k3", "moonshotai", *_BILLED, 1_048_576, "KIMI GP"),
+    ("kimi-k3.1-pro", "moonshotai", *_BILLED, 1_048_576, "KIMI GP"),
+    ("kimi-k2.7-code", "moonshotai", "implicit", 256, 256, (300,), 300, 262_144, "KIMI GP"),
+    ("grok-4.7", "x-ai", *_XAI, 500_000, "XAI GP"),
+    ("grok-4.6", "x-ai", *_XAI, 500_000, "XAI GP"),
+    ("grok-4.5", "x-ai", *_XAI, 500_000, "XAI GP"),
+    ("grok-4.3", "x-ai", *_XAI, M1, "XAI GP"),
+    ("openai/gpt-oss-120b", "groq", *_GROQ, 131_072, "GROQ GP"),
+    ("openai/gpt-oss-20b", "groq", *_GROQ, 131_072, "GROQ GP"),
+    ("mistral-large-4", "mistral", *_ANY, 1_048_576, "MIS GP"),
+    ("mistral-medium-3-5", "mistral", *_ANY, 262_144, "MIS GP"),
+    ("GLM-5.3", "zai", *_ANY, M1, "ZAI GP"),
+    ("GLM-5.3-Flash", "zai", *_ANY, M1, "ZAI GP"),
+    ("accounts/fireworks/models/deepseek-v4p1-flash", "fireworks", *_ANY, M1, "FW GP"),  # window of DeepSeek's own
+    ("accounts/fireworks/models/kimi-k2p7-code", "fireworks", *_ANY, 262_144, "FW GP"),
+    ("accounts/fireworks/models/glm-5p3", "fireworks", *_ANY, M1, "FW GP"),  # window of Z.ai's own
+)
 _CLAUDE_ON_BEDROCK = (
     "claude-opus-5-5", "claude-opus-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1", "claude-opus-4-8", "claude-opus-4-7",
 )
@@ -200,6 +239,7 @@ _MODELS = (
     | _rows(_GPT_COLUMNS, _GPT_ALL, _GPT)
     | _rows(_GEMINI_COLUMNS, _GEMINI_ALL, _GEMINI)
     | _rows(_NOVA_COLUMNS, _NOVA_ALL, _NOVA)
+    | _rows(_OTHER_COLUMNS, _OTHER_ALL, _OTHERS)
 )
 _MODELS |= {
     f"anthropic.{name}": replace(_MODELS[name], name=f"anthropic.{name}", provider="aws", source=f"{_MODELS[name].source} BED")

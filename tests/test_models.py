@@ -113,8 +113,18 @@ def test_a_row_is_well_formed(model: Model) -> None:
     assert all(key in SOURCES for key in model.source.split())
     assert 1.0 < model.bytes_per_token < 6.0
     assert model.min_tokens < model.window_tokens
-    assert model.cache in ("breakpoints", "implicit")
-    assert model.granularity_tokens == 1 or model.cache == "implicit"
+    assert model.cache in ("breakpoints", "implicit", "billed", "units")
+    assert model.granularity_tokens == 1 or model.cache in ("implicit", "billed")
+
+
+PUBLISHING = {"anthropic", "openai", "google", "aws"}
+"""Who says how short a prefix is too short; of the others a row says so itself."""
+
+
+def test_a_minimum_nobody_published_is_marked_as_a_guess() -> None:
+    others = [model for model in MODELS.values() if model.provider not in PUBLISHING]
+    assert {model.provider for model in others} == {"deepseek", "moonshotai", "x-ai", "groq", "mistral", "zai", "fireworks"}
+    assert {model.confidence for model in others} == {"UNSURE"}
 
 
 def test_a_dated_alias_has_the_rules_of_its_model() -> None:

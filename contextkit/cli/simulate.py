@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from contextkit.canonical import canonical
 from contextkit.errors import UsageError
 
 if TYPE_CHECKING:
     from contextkit.ledger.ledger import Ledger
+    from contextkit.report.watching import Watch
     from contextkit.simulator.blocks.caches import Setting
     from contextkit.simulator.blocks.request import BlockRequest
-    from contextkit.simulator.compare import Comparison
+    from contextkit.simulator.compare import Comparison, Outcome
 
 UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """What a letter behind a capacity means."""
@@ -30,8 +29,16 @@ MOMENTS = ("in-turn", "together")
 """When conversations of several files begin: each after the last, or all at once."""
 SERVED = ("block_size", "capacity_tokens", "host_tokens", "cache_reuse", "engine_version")
 """Options of `contextkit serve` that say which engine billed a ledger of token ids."""
-OFTEN = 64
-"""Requests between two looks at the progress bar."""
+OF_ENGINES = (
+    "policies", "orders", "capacities", "instances", "routing", "slots", "host_capacity", "shared_host", "arrival", *SERVED,
+)  # fmt: skip
+"""Options that say nothing to a hosted provider's cache."""
+OF_HOSTS = ("model", "servers", "per_minute")
+"""Options that say nothing to an engine."""
+OF_ONE = {"slots": "llamacpp", "host_capacity": "tiered", "shared_host": "tiered"}
+"""Option → the one engine it says something to."""
+SPELLED = {"policies": "policy", "orders": "order", "capacities": "capacity"}
+"""Option as it is kept → as it is written, where the two differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class Options:
     cache_reuse: int | None
     engine_version: str | None
     model: str | None
+    servers: int | None
+    per_minute: int | None
     bytes_per_token: int | None
     per_session: bool
     html: str | None
@@ -61,7 +70,15 @@ class Options:
 
 
 def _words(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    if not value.strip(" ,") and param.default and isinstance(param.default, str):
+        raise click.BadParameter(f"it is empty: leave it out for {param.default}")
     return tuple(dict.fromkeys(word.strip().lower() for word in value.split(",") if word.strip()))
+
+
+def _page(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not Path(value).parent.is_dir():
+        raise click.BadParameter(f"there is no folder {Path(value).parent}: make it first, or name another")
+    return value
 
 
 def _capacities(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int | None, ...]:
@@ -84,7 +101,7 @@ def _capacity(word: str) -> int | None:
 
 @click.command("simulate")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@click.option("--cache", "caches", default="vllm", callback=_words, help="vllm (default), sglang, llamacpp, tiered; anthropic, openai.")
+@click.option("--cache", "caches", default="vllm", callback=_words, help="vllm (default), sglang, llamacpp, tiered; anthropic, gemini, …")
 @click.option("--policy", "policies", default="", callback=_words, help="lru, lfu, length-aware, fifo, …; each cache has its own.")
 @click.option("--order", "orders", default="tail-first", show_default=True, callback=_words, help="tail-first, in-order: last used block.")
 @click.option("--capacity", "capacities", callback=_capacities, help="Blocks an instance holds: 500, 10k, unbounded.  [default: unbounded]")
@@ -99,10 +116,12 @@ def _capacity(word: str) -> int | None:
 @click.option("--host-tokens", type=click.IntRange(0), help="Ledgers of serve --cache: tokens below it (llamacpp, tiered).")
 @click.option("--cache-reuse", type=click.IntRange(0), help="Ledgers of serve --cache: shortest run kept elsewhere (llamacpp).")
 @click.option("--engine-version", help="Ledgers of serve --cache: whose rules hold (vllm, sglang).")
-@click.option("--model", help="anthropic, openai: the model to bill instead of the recorded one.")
+@click.option("--model", help="Hosted caches: the model to bill instead of the recorded one.")
+@click.option("--servers", type=click.IntRange(1), help="Hosted caches: machines, each with a cache of its own.")
+@click.option("--per-minute", type=click.IntRange(0), help="Hosted caches: calls with one beginning a machine takes; 0 for any number.")
 @click.option("--bytes-per-token", type=click.IntRange(1), help="Size of one token's keys and values; adds bytes.")
 @click.option("--per-session", is_flag=True, help="Each session's figures too (with --json).")
-@click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write a page that plots hit rate against capacity.")
+@click.option("--html", type=click.Path(dir_okay=False, writable=True), callback=_page, help="Write a page: hit rate against capacity.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(traces: tuple[str, ...], **given: Any) -> None:
     """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester, plain or .gz) and ledgers.
@@ -118,61 +137,73 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
     contextkit simulate served.jsonl --cache vllm --block-size 16 --capacity-tokens 65536
     """
     from contextkit.report.comparison import as_json, show
+    from contextkit.report.watching import watching
 
     options = Options(**given)
-    with _stoppable() as is_stopped:
-        comparison = _compared(traces, options, is_stopped)
+    with watching() as watch:
+        comparison = _compared(traces, options, watch)
+        watch.finish()
         if options.as_json:
             document = as_json(comparison, options.bytes_per_token, has_sessions=options.per_session)
-            click.echo(canonical({**document, "interrupted": is_stopped()}))
+            click.echo(canonical({**document, "interrupted": watch.is_stopped}))
         else:
             show(comparison, options.bytes_per_token)
-        if options.html:
+        if options.html and comparison.outcomes:
             _write_page(comparison, traces, options.html)
-        if is_stopped():
-            click.echo("interrupted: these are the figures of the requests replayed so far", err=True)
+        if watch.is_stopped:
+            done = "these are the figures of the requests replayed so far" if comparison.outcomes else "nothing had been replayed yet"
+            click.echo(f"interrupted: {done}", err=True)
             raise click.exceptions.Exit(130)
 
 
-@contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C is remembered, so that what is done can be shown; a second one ends at once."""
-    pressed: list[int] = []
-
-    def press(number: int, frame: object) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
-    before = signal.signal(signal.SIGINT, press)
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _compared(traces: Sequence[str], options: Options, is_stopped: Callable[[], bool]) -> Comparison:
+def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparison:
     from contextkit.importers.block_trace import found_in
-    from contextkit.simulator.compare import Comparison, compare
-    from contextkit.simulator.hosted import PROVIDERS, replay_hosted
+    from contextkit.simulator.compare import compare
+    from contextkit.simulator.hosted import PROVIDERS
 
     hosted = [cache for cache in options.caches if cache in PROVIDERS]
     settings = _settings([cache for cache in options.caches if cache not in PROVIDERS], options)
     if hosted and settings:
         raise UsageError(f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other")
+    others = tuple(option for option, cache in OF_ONE.items() if cache not in options.caches)
+    odd = _given(OF_ENGINES if hosted else (*OF_HOSTS, *others))
+    if odd:
+        raise UsageError(f"{odd} says nothing to {', '.join(options.caches)}: leave it out")
     names = [file for name in traces for file in (_ledger_in(name) or found_in([name]))]
     if hosted:
-        ledger = _joined(names)
-        outcomes = tuple(replay_hosted(ledger, cache, options.model) for cache in hosted)
-        return Comparison(outcomes if options.per_session else tuple(replace(outcome, sessions={}) for outcome in outcomes), {}, ())
-    tokens = _tokens_in(names)
+        return _billed(_joined(names, watch), hosted, options, watch)
+    tokens = _tokens_in(names, watch)
     if tokens is not None:
-        return _served(tokens, options)
-    odd = next((option for option in SERVED if getattr(options, option) is not None), None)
+        return _served(tokens, options, watch)
+    odd = _given(SERVED)
     if odd:
-        raise UsageError(f"--{odd.replace('_', '-')} is for ledgers of contextkit serve --cache, and no trace here has token ids")
-    with _watched(_requests(names, options.arrival), is_stopped) as requests:
-        return compare(requests, settings, options.routing, has_sessions=options.per_session, has_curve=_has_curve(settings, options))
+        raise UsageError(f"{odd} is for ledgers of contextkit serve --cache, and no trace here has token ids")
+    requests = watch.stoppable(_requests(names, options.arrival, watch))
+    return compare(requests, settings, options.routing, has_sessions=options.per_session, has_curve=_has_curve(settings, options))
+
+
+def _given(names: Sequence[str]) -> str | None:
+    """The first of these options that stands on the command line, as it is written there."""
+    source = click.get_current_context().get_parameter_source
+    odd = next((name for name in names if source(name) is ParameterSource.COMMANDLINE), None)
+    return odd and f"--{SPELLED.get(odd, odd).replace('_', '-')}"
+
+
+def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watch) -> Comparison:
+    """Hosted caches one after another."""
+    from contextkit.simulator.compare import Comparison
+    from contextkit.simulator.hosted import replay_hosted
+
+    given: dict[str, Any] = {"servers": options.servers, "per_minute": options.per_minute}
+    outcomes = []
+    for cache in watch.parts(hosted):
+        with watch.starting():
+            outcomes.append(replay_hosted(ledger, cache, options.model, **given, watch=lambda calls: watch.share(calls, len(ledger))))
+    return Comparison(_kept(outcomes, options), {}, ())
+
+
+def _kept(outcomes: Sequence[Outcome], options: Options) -> tuple[Outcome, ...]:
+    return tuple(outcome if options.per_session else replace(outcome, sessions={}) for outcome in outcomes)
 
 
 def _has_curve(settings: Sequence[Setting], options: Options) -> bool:
@@ -198,21 +229,22 @@ def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
     ]
 
 
-def _tokens_in(names: Sequence[str]) -> Ledger | None:
+def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
     """The ledger of all files where they recorded token ids, None where none did; raises `UsageError` where only some did."""
     from contextkit.importers.found import is_ledger, ledger_at
     from contextkit.simulator.selfhosted import has_tokens
 
-    found = {name: Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1]) for name in names}
+    asked = ((name, Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1])) for name in names)
+    found = dict(watch.stoppable(asked))
     if not any(found.values()):
         return None
-    other = next((name for name in names if not found[name]), None)
+    other = next((name for name in found if not found[name]), None)
     if other is not None:
         raise UsageError(f"{other}: no token ids, which the other ledgers have: replay one after the other")
-    return _joined(names)
+    return _joined(names, watch)
 
 
-def _served(ledger: Ledger, options: Options) -> Comparison:
+def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
     """Engines over token ids, each as `serve` would have run it; raises `UsageError` for what such a ledger cannot be asked."""
     from contextkit.simulator.compare import Comparison
     from contextkit.simulator.selfhosted import block_tokens, replay_engine
@@ -224,11 +256,14 @@ def _served(ledger: Ledger, options: Options) -> Comparison:
     ):  # fmt: skip
         if is_asked:
             raise UsageError(f"{option}: a ledger of token ids is replayed on one engine as it is, its memory in blocks or in tokens")
-    rows = product(options.caches, options.policies or (None,), options.capacities or (None,))
-    outcomes = [replay_engine(ledger, cache, **_sizes(cache, policy, capacity, options)) for cache, policy, capacity in rows]
-    if not options.per_session:
-        outcomes = [replace(outcome, sessions={}) for outcome in outcomes]
-    return Comparison(tuple(outcomes), {}, tuple(dict.fromkeys(block_tokens(cache, options.block_size) for cache in options.caches)))
+    rows = list(product(options.caches, options.policies or (None,), options.capacities or (None,)))
+    outcomes = []
+    for cache, policy, capacity in watch.parts(rows):
+        sizes = _sizes(cache, policy, capacity, options)
+        with watch.starting():
+            outcomes.append(replay_engine(ledger, cache, watch=lambda calls: watch.share(calls, len(ledger)), **sizes))
+    blocks = dict.fromkeys(block_tokens(cache, options.block_size) for cache in options.caches)
+    return Comparison(_kept(outcomes, options), {}, tuple(blocks))
 
 
 def _sizes(cache: str, policy: str | None, capacity: int | None, options: Options) -> dict[str, Any]:
@@ -251,25 +286,25 @@ def _ledger_in(name: str) -> list[str]:
     return [str(ledger)] if ledger.is_file() else []
 
 
-def _requests(names: Sequence[str], arrival: str) -> Iterator[BlockRequest]:
+def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[BlockRequest]:
     from contextkit.importers.block_trace import BlockTraces, content_of
     from contextkit.simulator.blocks.request import requests_of
 
     traces = BlockTraces()
     if arrival == "together":
-        yield from traces.together(names)
+        together = list(traces.together(names))
+        yield from watch.share(together, len(together))
         return
-    for name in names:
+    for name in watch.parts(names):
         content = content_of(name)
         if not _is_ledger(content):
-            yield from traces.read(name, content)
+            yield from watch.share(traces.read(name, content), content.count(b'"hash_ids"'))
             continue
-        ledger = _joined([name])
-        n_before = len(ledger)
+        ledger = _joined([name], watch)
         requests = list(requests_of(ledger))
-        if n_before and not requests:
+        if len(ledger) and not requests:
             raise UsageError(f"{name}: neither block ids nor token ids, which is all that engines hold: use --cache anthropic or openai")
-        yield from requests
+        yield from watch.share(requests, len(requests))
 
 
 def _is_ledger(content: bytes) -> bool:
@@ -282,39 +317,17 @@ def _is_ledger(content: bytes) -> bool:
     return known is not None and known.is_it is not is_block_trace
 
 
-def _joined(names: Sequence[str]) -> Ledger:
+def _joined(names: Sequence[str], watch: Watch) -> Ledger:
     """The ledgers of all files as one; where there are several, the file stands before the session."""
     from contextkit.importers.found import ledger_at
     from contextkit.ledger.ledger import Ledger
 
     joined, short = Ledger(), [Path(name).name for name in names]
     said = {name: last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)}
-    for name in names:
-        for exchange in ledger_at(name)[1]:
+    for name, ledger in watch.stoppable((name, ledger_at(name)[1]) for name in names):
+        for exchange in ledger:
             joined.append(exchange if len(names) == 1 else replace(exchange, session=f"{said[name]}:{exchange.session}"))
     return joined
-
-
-@contextmanager
-def _watched(requests: Iterable[BlockRequest], is_stopped: Callable[[], bool]) -> Iterator[Iterable[BlockRequest]]:
-    """The same requests up to Ctrl-C, counted on a terminal's standard error, where nothing of it stays."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        yield _counted(requests, is_stopped, bar, bar.add_task("reading", total=None))
-
-
-def _counted(requests: Iterable[BlockRequest], is_stopped: Callable[[], bool], bar: Any, task: Any) -> Iterator[BlockRequest]:
-    blocks = 0
-    for number, request in enumerate(requests, 1):
-        if is_stopped():
-            return
-        yield request
-        blocks += len(request.ids)
-        if number % OFTEN == 0:
-            bar.update(task, description=f"{number:,} requests, {blocks:,} blocks replayed")
 
 
 def _write_page(comparison: Comparison, traces: Sequence[str], path: str) -> None:

@@ -17,7 +17,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.simulator.blocks.caches import Setting
 from contextkit.simulator.compare import Counts, Outcome
 from contextkit.simulator.engines.named import engine, sizes_of
-from contextkit.simulator.simulate import simulate
+from contextkit.simulator.simulate import Watch, simulate
 
 _ROOMS = ("capacity_tokens", "host_tokens")
 """Options that say how much is held; what an engine has of them, the first is its capacity."""
@@ -34,11 +34,12 @@ def has_tokens(ledger: Ledger) -> bool:
     return any(type(exchange.prompt) is Tokens for exchange in ledger)
 
 
-def replay_engine(ledger: Ledger, name: str, **options: Any) -> Outcome:
+def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: Any) -> Outcome:
     """Send every call of `ledger` that recorded token ids through an empty cache of engine `name` again.
 
     `options` are those of `contextkit.simulator.engines.engine`; those that are left out or None are the engine's own. Blocks are the
-    engine's (pages, chunks, for llama.cpp tokens), the last one of a prompt counted whole. Raises `UsageError` for an engine, an option
+    engine's (pages, chunks, for llama.cpp tokens), the last one of a prompt counted whole. Where `watch` stops, the figures are those of
+    the calls before. Raises `UsageError` for an engine, an option
     or a size there is not, and where no call recorded token ids.
     """
     asked = Ledger()
@@ -50,7 +51,7 @@ def replay_engine(ledger: Ledger, name: str, **options: Any) -> Outcome:
     cache = engine(name, **options).cache
     setting, size = _setting(name, options), block_tokens(name, options.get("block_size"))
     sessions: dict[str, list[Usage]] = {}
-    for exchange in simulate(asked, cache):
+    for exchange in simulate(asked, cache, watch=watch):
         sessions.setdefault(exchange.session, []).append(exchange.usage or ZERO)
     everything = _counts((usage for usages in sessions.values() for usage in usages), size)
     evicted = _EVICTED[name](cache.stats(), size) if name in _EVICTED else None

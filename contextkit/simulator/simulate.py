@@ -7,7 +7,7 @@ of hosted providers), as token ids or as block ids (for those of engines). Times
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count, pairwise
 from typing import Any
@@ -27,26 +27,38 @@ Cache = PrefixCache[Prompt] | PrefixCache[TokenIds] | PrefixCache[Blocks]
 """Of a hosted provider, of an engine, of a trace of blocks."""
 _Row = tuple[Exchange, Any]
 """An exchange and its prompt in a cache's words; None where it recorded none."""
+Watch = Callable[[Iterable[Any]], Iterable[Any]]
+"""What exchanges pass through on their way: it may count them, and stop early."""
 
 
-def simulate(ledger: Ledger, cache: Cache | None = None) -> Ledger:
+def _own(model: str) -> PrefixCache[Prompt]:
+    return reference_cache(model_named(model))
+
+
+def simulate(
+    ledger: Ledger, cache: Cache | None = None, *, cache_of: Callable[[str], Any] = _own, watch: Watch = iter
+) -> Ledger:
     """Replay every exchange with a recorded prompt, in order of start, through `cache` (by default the one each model's provider runs).
 
     Calls that overlap are seen as they were: a response that had not begun has published nothing, an engine's request that had not ended
     holds what it uses. Exchanges without a prompt are left out; without `cache`, those of engines too, since nobody says which engine.
+    `cache_of` makes a model's cache where `cache` is not given. Every exchange passes `watch`; where that stops, so does the replay.
     Raises `UsageError` where `cache` does not read what was recorded.
     """
     if not isinstance(ledger, Ledger):
         raise UsageError(f"a ledger is replayed, not {type(ledger).__name__}: Ledger.read(path), or context.ledger")
-    caches: dict[str, PrefixCache[Prompt]] = {}
+    caches: dict[str, Any] = {}
     replayed, under_way, answers = Ledger(), _UnderWay(), _Answers()
-    for exchange, prompt in _in_order(ledger):
+    for exchange, prompt in watch(_in_order(ledger)):
         if prompt is None or (cache is None and type(exchange.prompt) is not Outline):
             continue
-        used: Any = cache if cache is not None else caches.setdefault(exchange.model, reference_cache(model_named(exchange.model)))
+        if cache is None and exchange.model not in caches:
+            caches[exchange.model] = cache_of(exchange.model)
+        used: Any = cache if cache is not None else caches[exchange.model]
         under_way.settle(exchange.at)
         answers.tell(used, exchange, prompt)
         lease = _begun(used, exchange, prompt)
+        answers.note(exchange, prompt, lease)
         under_way.add(exchange, used, lease)
         output = exchange.usage.output if exchange.usage else None
         replayed.append(replace(exchange, usage=replace(lease.usage, output=output, estimated=True)))
@@ -61,19 +73,34 @@ class _Answers:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[Any, float | None]] = {}
+        self._last: dict[tuple[str, str], _Asked] = {}
 
     def tell(self, cache: Any, exchange: Exchange, prompt: Any) -> None:
         """Say where the answer before this call ended; what was cut or refused has none."""
-        answered = getattr(cache, "answered", None)
-        if answered is None or type(prompt) is not Prompt:
+        answered, last = getattr(cache, "answered", None), self._last.pop((exchange.session, exchange.lane), None)
+        if answered is None or last is None or type(prompt) is not Prompt:
             return
-        lane = exchange.session, exchange.lane
-        before, ended_at = self._last.get(lane, (None, None))
-        if before is not None and ended_at is not None and before[0] < prompt.n and prompt.key(before[0] - 1) == before[1]:
-            answered(replace(prompt, n=before[0] + 1, breakpoints=()), min(ended_at, exchange.at))
-        is_whole = exchange.error is None and prompt.n > 0
-        self._last[lane] = ((prompt.n, prompt.key(prompt.n - 1)), exchange.ended_at) if is_whole else (None, None)
+        if last.n < prompt.n and prompt.key(last.n - 1) == last.key:
+            answered(replace(prompt, n=last.n + 1, breakpoints=()), min(last.ended_at, exchange.at), last.lease)
+
+    def note(self, exchange: Exchange, prompt: Any, lease: Lease) -> None:
+        """Remember a call for the one that goes on with it."""
+        if type(prompt) is Prompt and prompt.n and exchange.error is None and exchange.ended_at is not None:
+            self._last[exchange.session, exchange.lane] = _Asked(prompt.n, prompt.key(prompt.n - 1), exchange.ended_at, lease)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A lane's last call."""
+
+    n: int
+    """Segments of its prompt."""
+    key: tuple[bytes, bytes]
+    """What stands for all of them."""
+    ended_at: float
+    """When its answer was complete."""
+    lease: Lease
+    """What its cache gave it."""
 
 
 def _begun(cache: Any, exchange: Exchange, prompt: Any) -> Lease:

@@ -50,23 +50,30 @@ class NaiveServer:
     n_ubatch: int
     max_checkpoints: int
     min_step: int
+    n_ctx: int | None = None
+    is_shifting: bool = False
+    n_keep: int = 0
+    n_discard: int = 0
 
     def __post_init__(self) -> None:
         self.slots = [NaiveSlot() for _ in range(self.n_slots)]
         self.host: list[State] = []
         self.tasks = self.clock = 0
 
-    def choose(self, tokens: list[int]) -> tuple[int, bool] | None:
-        best, best_similar = None, 0.0
+    def choose(self, tokens: list[int], id_slot: int = -1) -> tuple[int, bool] | None:
+        best, best_similar = (None if id_slot < 0 else id_slot), 0.0
+        if best is not None and self.slots[best].is_busy:
+            return None
         for number, slot in enumerate(self.slots):
-            if slot.is_busy or not slot.state.tokens:
+            if slot.is_busy or not slot.state.tokens or id_slot not in (-1, number):
                 continue
             similar = common(slot.state.tokens, tokens) / len(tokens)
             if similar > best_similar and similar > 0.1:
                 best, best_similar = number, similar
         if best is not None:
             held = self.slots[best].state.tokens
-            return best, common(held, tokens) / len(held) < 0.5
+            n_kept = common(held, tokens) if best_similar else 0
+            return best, bool(held) and n_kept / len(held) < 0.5
         oldest, last = None, -1
         for number, slot in enumerate(self.slots):
             if not slot.is_busy and (oldest is None or slot.used <= last):
@@ -136,9 +143,11 @@ class NaiveServer:
         state.points = [point for point in state.points if point.last <= position]
         return n_past
 
-    def start(self, tokens: list[int], is_caching: bool, user_starts: list[int]) -> tuple[int, int, int] | None:
+    def start(self, tokens: list[int], is_caching: bool, user_starts: list[int], id_slot: int = -1) -> tuple[int, int, int] | None:
         """Slot, tokens kept, and of these, from the front, the exact ones."""
-        chosen = self.choose(tokens)
+        if self.n_ctx is not None and len(tokens) >= self.n_ctx:
+            return None
+        chosen = self.choose(tokens, id_slot)
         if chosen is None:
             return None
         number, is_saving = chosen
@@ -188,7 +197,8 @@ class NaiveServer:
                 self.checkpoint(state, start)
 
     def checkpoint(self, state: State, n_tokens: int) -> None:
-        last, kept = -1, []
+        kept: list[Point] = []
+        last = -1
         points = state.points
         for index, point in enumerate(points):
             is_full = len(kept) + len(points) - index + 1 >= self.max_checkpoints
@@ -203,8 +213,22 @@ class NaiveServer:
         state.points = [*kept, Point(n_tokens, self.first_position(n_tokens), n_tokens - 1, self.tasks)]
 
     def finish(self, number: int, generated: list[int]) -> None:
+        """The loop of decoding: room for two is seen to before each token is computed."""
         slot = self.slots[number]
-        slot.state.tokens += generated[:-1]
-        slot.state.exact += [all(slot.state.exact)] * len(generated[:-1])
+        state, n_prompt = slot.state, len(slot.state.tokens)
+        for token in generated[:-1]:
+            if self.n_ctx is not None and len(state.tokens) + 1 >= self.n_ctx:
+                if not self.is_shifting or self.memory != "full":
+                    break
+                n_keep = min(self.n_ctx - 4, n_prompt if self.n_keep < 0 else self.n_keep)
+                n_left = len(state.tokens) - n_keep
+                n_gone = max(0, min(self.n_discard or n_left // 2, n_left - 1))
+                for row in (state.tokens, state.exact):
+                    del row[n_keep : n_keep + n_gone]
+                state.exact[n_keep:] = [False] * (len(state.exact) - n_keep)
+                if len(state.tokens) + 1 >= self.n_ctx:
+                    break
+            state.tokens.append(token)
+            state.exact.append(all(state.exact))
         slot.is_busy, slot.used = False, self.clock
         self.clock += 1

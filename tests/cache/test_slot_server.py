@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from contextkit.cache.packed import pack, unpack
 from contextkit.cache.slot.content import Content, Model, keep
 from contextkit.cache.slot.server import Asked, SlotServer, SlotShape
+from contextkit.cache.slot.window import Window
 from contextkit.errors import UsageError
 from tests.cache.naive_slots import NaiveServer
 
@@ -31,19 +32,26 @@ models = st.builds(
     Model, st.sampled_from(["full", "full", "window", "recurrent"]), st.sampled_from([0, 3, 8]), st.sampled_from([6, 64]),
     st.sampled_from([3, 5]), st.sampled_from([0, 1, 3, 32]), st.sampled_from([4, 20]),
 )  # fmt: skip
-configs = st.tuples(st.integers(1, 3), st.sampled_from([None, 0, 40, 100]), st.sampled_from([0, 0, 2, 4]), models)
-requests = st.tuples(prompts, st.booleans() | st.just(True), st.lists(st.integers(1, 20), max_size=3), st.booleans(), prompts)
+windows = st.just(Window()) | st.builds(
+    Window, st.sampled_from([12, 30, 50]), st.booleans(), st.sampled_from([0, 0, 3, 100, -1]), st.sampled_from([0, 0, 1, 7, 90]),
+)  # fmt: skip
+configs = st.tuples(st.integers(1, 3), st.sampled_from([None, 0, 40, 100]), st.sampled_from([0, 0, 2, 4]), models, windows)
+requests = st.tuples(
+    prompts, st.booleans() | st.just(True), st.lists(st.integers(1, 20), max_size=3), st.booleans(), prompts,
+    st.sampled_from([-1, -1, 0, 2]),
+)  # fmt: skip
 
 
-def servers(n_slots: int, n_host: int | None, n_reuse: int, model: Model) -> tuple[SlotServer, NaiveServer]:
-    shape = SlotShape(n_slots, n_host_tokens=n_host, n_cache_reuse=n_reuse, model=model)
+def servers(n_slots: int, n_host: int | None, n_reuse: int, model: Model, ends: Window) -> tuple[SlotServer, NaiveServer]:
+    shape = SlotShape(n_slots, n_host_tokens=n_host, n_cache_reuse=n_reuse, model=model, window=ends)
     window = model.n_window if model.memory == "window" else 0
     options = (window, model.n_batch, model.n_ubatch, model.max_checkpoints, model.min_step)
-    return SlotServer(shape), NaiveServer(n_slots, n_host, n_reuse, model.memory, *options)
+    end = (ends.n_tokens, ends.is_shifting, ends.n_keep, ends.n_discard)
+    return SlotServer(shape), NaiveServer(n_slots, n_host, n_reuse, model.memory, *options, *end)
 
 
 def held(server: SlotServer) -> list[Any]:
-    contents = [slot.content for slot in server.slots] + server.host.states
+    contents = [*(slot.content for slot in server.slots), *server.host.states]
     return [(unpack(content.tokens), [astuple(point) for point in content.checkpoints]) for content in contents]
 
 
@@ -60,10 +68,11 @@ def test_the_server_is_the_one_written_token_by_token(request: pytest.FixtureReq
     def check(config: Any, stream: Any) -> None:
         ours, naive = servers(*config)
         busy: list[tuple[int, list[int]]] = []
-        for prompt, is_caching, positions, is_kept_waiting, generated in stream:
+        for prompt, is_caching, positions, is_kept_waiting, generated, wanted in stream:
+            named = min(wanted, len(ours.slots) - 1)
             starts = sorted({position for position in positions if position < len(prompt)})
-            plan = ours.start(Asked(pack(prompt), is_caching=is_caching, user_starts=tuple(starts)))
-            expected = naive.start(list(prompt), is_caching, starts)
+            plan = ours.start(Asked(pack(prompt), is_caching=is_caching, user_starts=tuple(starts), id_slot=named))
+            expected = naive.start(list(prompt), is_caching, starts, named)
             assert (plan and (plan.slot, plan.kept.n_tokens, plan.kept.n_exact)) == expected
             if plan:
                 busy.append((plan.slot, generated))
@@ -132,6 +141,46 @@ def test_an_adapter_empties_the_slot() -> None:
         plan = server.start(Asked(pack(range(10)), adapter))
         assert plan and plan.kept.n_tokens == cached
         server.finish(plan.slot, b"")
+
+
+def ask(server: SlotServer, prompt: list[int], generated: int = 0, **given: Any) -> tuple[int, int] | None:
+    """(slot, tokens kept) of a request that is over at once and generated so many tokens; None where it was not served."""
+    plan = server.start(Asked(pack(prompt), **given))
+    if plan:
+        server.finish(plan.slot, pack(range(1000, 1000 + generated)))
+    return (plan.slot, plan.kept.n_tokens) if plan else None
+
+
+def test_a_request_that_names_its_slot_gets_that_one_whatever_it_holds() -> None:
+    server = SlotServer(SlotShape(n_slots=3))
+    mine, yours = list(range(30)), list(range(100, 140))
+    asked = [(mine, 0, (0, 0)), (mine, 1, (1, 0)), (yours, 1, (1, 0)), (mine, None, (0, 29)), (mine, 4, (1, 29)), (yours, -1, (2, 39))]
+    for prompt, named, expected in asked:
+        assert ask(server, prompt, id_slot=named) == expected
+
+
+def test_a_slot_that_is_named_while_it_is_busy_is_waited_for() -> None:
+    server = SlotServer(SlotShape(n_slots=2))
+    first = server.start(Asked(pack(range(9)), id_slot=0))
+    assert first and server.start(Asked(pack(range(9)), id_slot=0)) is None
+    assert server.start(Asked(pack(range(9)), id_slot=1)) is not None
+
+
+def test_generation_stops_at_the_end_of_a_slot_unless_it_shifts() -> None:
+    """Sixteen tokens a slot: twelve of prompt and ten generated, of which the last is never computed."""
+    shifting = Window(16, is_shifting=True)
+    for window, held in ((Window(16), 15), (shifting, 14), (replace(shifting, n_keep=-1), 15), (Window(), 21)):
+        server = SlotServer(SlotShape(window=window))
+        assert ask(server, list(range(12)), 10) == (0, 0)
+        assert len(server.slots[0].content) == held
+    assert ask(SlotServer(SlotShape(window=Window(16))), list(range(16))) is None
+
+
+def test_what_was_shifted_is_approximate() -> None:
+    server = SlotServer(SlotShape(window=Window(16, is_shifting=True, n_keep=4)))
+    ask(server, list(range(12)), 10)
+    plan = server.plan(Asked(server.slots[0].content.tokens))
+    assert plan and (plan.kept.n_tokens, plan.kept.n_exact) == (len(server.slots[0].content) - 1, 4)
 
 
 def test_a_run_is_found_at_token_boundaries_only() -> None:

@@ -23,6 +23,7 @@ from contextkit.importers.block_trace import BlockTraces, ledger_of
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 from contextkit.simulator.engines import engine
+from contextkit.simulator.hosted import PROVIDERS
 from tests.cli.conftest import COMMAND, Run, pi_session
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
@@ -117,6 +118,27 @@ def test_a_real_session_would_have_been_read_nearly_whole(run: Run, shared: Path
     assert document["requests"] == 484 and document["hit_rate"] > 0.95 and document["cost_usd"] < document["cost_uncached_usd"] / 4
 
 
+def test_every_hosted_provider_has_a_name_here(run: Run, tmp_path: Path) -> None:
+    session = pi_session(tmp_path / "session.jsonl", 6)
+    names = [name for name in PROVIDERS if name != "openai"]
+    rows = said(run, session, "--cache", ",".join(names))["per_capacity"]
+    assert [row["cache"] for row in rows] == names
+    assert {row["requests"] for row in rows} == {6} and all(0 <= row["hit_rate"] < 1 for row in rows)
+    priced = said(run, session, "--cache", "deepseek", "--model", "deepseek-v4-pro")
+    assert 0 < priced["cost_usd"] <= priced["cost_uncached_usd"]
+
+
+def test_a_hosted_cache_on_many_machines_reads_less(run: Run, shared: Path) -> None:
+    path = shared / "data" / "pi" / "before-compaction.jsonl"
+    if not path.is_file():
+        pytest.skip("the session is not beside this checkout")
+    rates = [
+        said(run, path, "--cache", cache, *model, "--servers", servers, "--per-minute", 1)["hit_rate"]
+        for cache, model in (("openai", ["--model", "gpt-6-sol"]), ("openai-older", [])) for servers in (1, 2, 8)
+    ]  # fmt: skip
+    assert rates[0] > rates[1] > rates[2] and rates[3] > rates[4] > rates[5]
+
+
 def test_the_table_has_a_row_a_cache(run: Run, trace: str) -> None:
     ended = run("simulate", trace, "--policy", "lru,fifo", "--capacity", "40,unbounded")
     assert ended.code == 0
@@ -158,6 +180,14 @@ MISTAKES = {
     "an unknown routing": (["--routing", "chance"], "use one of round-robin, session, prefix"),
     "no room": (["--capacity", "0"], "is no number of blocks"),
     "room that is no number": (["--capacity", "lots"], "'lots' is no number of blocks"),
+    "no cache": (["--cache", ""], "it is empty: leave it out for vllm"),
+    "a model for an engine": (["--model", "gpt-5"], "--model says nothing to vllm"),
+    "machines for an engine": (["--servers", "3"], "--servers says nothing to vllm"),
+    "slots for another engine": (["--slots", "3"], "--slots says nothing to vllm"),
+    "blocks for a hosted cache": (["--cache", "deepseek", "--capacity", "10"], "--capacity says nothing to deepseek"),
+    "a policy for a hosted cache": (["--cache", "deepseek", "--policy", "lru"], "--policy says nothing to deepseek"),
+    "a page nowhere": (["--html", "nowhere/page.html"], "there is no folder nowhere"),
+    "no such option": (["--capacities", "10"], "No such option"),
     "a hosted cache for blocks": (["--cache", "anthropic"], "no call of this trace has the outline"),
     "a hosted cache beside an engine": (["--cache", "vllm,openai"], "replay one after the other"),
 }
@@ -185,19 +215,33 @@ def test_a_session_has_no_blocks_for_an_engine(run: Run, tmp_path: Path) -> None
 
 
 @posix
-def test_ctrl_c_prints_what_is_done(tmp_path: Path) -> None:
-    """The second trace is a pipe nobody writes to yet: when the command is in the middle is known, not guessed."""
-    first, second = a_trace(tmp_path / "first.jsonl"), tmp_path / "second.jsonl"
+@pytest.mark.parametrize("cache", ["vllm", "sglang", "llamacpp", "tiered"])
+def test_ctrl_c_prints_what_is_done_at_once(tmp_path: Path, cache: str) -> None:
+    """The second trace is a pipe nobody writes to: the command waits there, and does not have to be helped on."""
+    document, err = interrupted(a_trace(tmp_path / "first.jsonl"), tmp_path / "second.jsonl", "--cache", cache)
+    assert document["interrupted"] is True and document["requests"] == 60 and "replayed so far" in err
+
+
+@posix
+def test_ctrl_c_before_anything_was_replayed_says_so(tmp_path: Path) -> None:
+    document, err = interrupted(pi_session(tmp_path / "first.jsonl", 3), tmp_path / "second.jsonl", "--cache", "anthropic,deepseek")
+    assert document["interrupted"] is True and document["per_capacity"] == [] and "nothing had been replayed" in err
+
+
+def interrupted(first: Any, second: Path, *options: str) -> tuple[dict[str, Any], str]:
+    """What the command prints when Ctrl-C comes while it waits for its second trace."""
     os.mkfifo(second)
-    command = [*COMMAND, "simulate", first, str(second), "--json"]
+    command = [*COMMAND, "simulate", str(first), str(second), "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        with open(_opened(second, process), "wb") as pipe:  # the command has its first trace behind it
-            process.send_signal(signal.SIGINT)
-            pipe.write(Path(a_trace(tmp_path / "third.jsonl")).read_bytes())
-        out, err = process.communicate(timeout=30)
-    assert process.returncode == 130 and "interrupted" in err and "Traceback" not in err
-    document = json.loads(out)
-    assert document["interrupted"] is True and document["requests"] == 60
+        pipe = _opened(second, process)  # the command has its first trace behind it
+        process.send_signal(signal.SIGINT)
+        try:
+            out, err = process.communicate(timeout=30)
+        finally:
+            os.close(pipe)
+            process.kill()
+    assert process.returncode == 130 and "Traceback" not in err
+    return json.loads(out), err
 
 
 def _opened(pipe: Path, process: subprocess.Popen[str]) -> int:
@@ -269,9 +313,10 @@ def test_a_served_ledger_side_by_side_by_capacity_in_blocks_and_packed(run: Run,
         assert [(row["cache"], row["capacity"]) for row in rows] == [(c, n) for c in ("vllm", "sglang") for n in (50, 4000)]
         assert figures(rows[0]) == billed(ledger) and rows[1]["evictions"] == 0
         assert sum(row["hit_tokens"] for row in document["per_session"]) == sum(row["hit_tokens"] for row in rows)
-    (tmp_path / "broken.jsonl.gz").write_bytes(gzip.compress((tmp_path / "ledger.jsonl").read_bytes() + b"{}\n"))
+    *lines, last = (tmp_path / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "broken.jsonl.gz").write_bytes(gzip.compress(b"".join([*lines, b"{}\n", last])))
     ended = run("simulate", tmp_path / "broken.jsonl.gz")
-    assert ended.code == 2 and f"{tmp_path / 'broken.jsonl.gz'} line 14" in ended.err
+    assert ended.code == 2 and f"{tmp_path / 'broken.jsonl.gz'} line 13" in ended.err
     page = tmp_path / "curve.html"
     ended = run("simulate", tmp_path / "ledger.jsonl", "--capacity", "50,4k", "--html", page)
     assert ended.code == 0 and "12 requests" in ended.out and "blocks of 16 tokens" in ended.out and page.is_file()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import openai
+import pytest
 
 from contextkit.cache.hosted.hosted_cache import hosted_cache
-from contextkit.cache.hosted.rules import HOSTED
+from contextkit.cache.hosted.rules import HOSTED, Rule, behind
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 from contextkit.simulator.simulate import simulate
@@ -25,8 +27,8 @@ def conversation(turns: int) -> Ledger:
         return server.ledger
 
 
-def reads(ledger: Ledger) -> list[int | None]:
-    return [exchange.usage.read if exchange.usage else None for exchange in simulate(ledger, hosted_cache(HOSTED["deepseek"]))]
+def reads(ledger: Ledger, rule: Rule = HOSTED["deepseek"]) -> list[int | None]:
+    return [exchange.usage.read if exchange.usage else None for exchange in simulate(ledger, hosted_cache(rule))]
 
 
 def test_the_next_turn_reads_the_answer_too() -> None:
@@ -41,3 +43,30 @@ def test_an_answer_that_was_cut_is_no_unit() -> None:
         cut.append(replace(exchange, error="cut") if index == 1 else exchange)
     sizes = [prompt.n_tokens for _, prompt in ledger.prompts() if prompt]
     assert reads(cut) == [0, reads(ledger)[1], sizes[1]]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        behind(HOSTED["openrouter"], HOSTED["deepseek"]),
+        replace(HOSTED["deepseek"], n_servers=3, per_minute=1000),
+        replace(HOSTED["deepseek"], max_marks=4),
+        replace(behind(HOSTED["openrouter"], HOSTED["deepseek"]), max_marks=4),
+    ],
+    ids=["router", "servers", "marks", "all"],
+)
+def test_an_answer_is_kept_behind_routers_and_readers_too(rule: Rule) -> None:
+    ledger = conversation(4)
+    assert reads(ledger, rule) == reads(ledger)
+
+
+def test_an_answer_is_kept_where_it_was_given() -> None:
+    """Every call goes to the other server, which knows the answer before last and no later one."""
+    ledger = conversation(5)
+    alone, in_turn = reads(ledger), reads(ledger, replace(HOSTED["deepseek"], n_servers=2, per_minute=1))
+    assert in_turn == [0, 0, *alone[1:4]] and all(alone[1:4])
+
+
+def test_a_replay_can_be_cut_short() -> None:
+    ledger = conversation(4)
+    assert len(simulate(ledger, watch=lambda rows: islice(rows, 2))) == 2

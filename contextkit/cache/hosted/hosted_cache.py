@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.hosted.content_cache import ContentCache
-from contextkit.cache.hosted.routed import Routed, head_of
+from contextkit.cache.hosted.routed import Routed, head_of, tell
 from contextkit.cache.hosted.rules import Kind, Rule
 from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
@@ -86,6 +86,11 @@ class Asked:
         for inner in lease.writes:
             self.cache.end(inner, output, now)
         return replace(lease.usage, output=output)
+
+    def answered(self, prompt: Prompt, now: float, lease: Lease | None = None) -> None:
+        """The prompt that the request of `lease` makes with its answer behind it, for caches that keep the end of an answer."""
+        for inner in lease.writes if lease else ((None,) if self._is_asked(prompt) else ()):
+            tell(self.cache, self._read(prompt), now, inner)
 
     def stats(self) -> dict[str, int]:
         """Counters of the requests that asked."""

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -41,6 +41,13 @@ def head_of(prompt: Prompt) -> bytes:
     True
     """
     return b"\0".join(prompt.key(0)) if prompt.n else b""
+
+
+def tell(cache: Any, prompt: Any, now: float, lease: Lease | None) -> None:
+    """Say to a cache that keeps the ends of answers where the answer to the request of `lease` ended; the others do not want to know."""
+    answered = getattr(cache, "answered", None)
+    if answered is not None:
+        answered(prompt, now, lease)
 
 
 class Routed(Generic[P]):
@@ -100,6 +107,14 @@ class Routed(Generic[P]):
         server, inner = lease.writes
         usage: Usage = self._servers[server].end(inner, output, now)
         return usage
+
+    def answered(self, prompt: P, now: float, lease: Lease | None = None) -> None:
+        """The prompt that the request of `lease` makes with its answer behind it, told to the server that gave the answer.
+
+        Without a lease it is the server that would answer now.
+        """
+        server, inner = lease.writes if lease else (self.server_of(prompt, now), None)
+        tell(self._servers[server], prompt, now, inner)
 
     def stats(self) -> dict[str, int]:
         """Counters of all servers together since the last reset, and how many `servers` there are."""

@@ -59,6 +59,10 @@ class Rule:
     """Requests a minute of one key beyond which another server answers, 0 for never."""
     sticky_seconds: float = 0
     """How long a key stays with its server while idle, 0 for ever."""
+    storage_usd_per_mtok_hour: float = 0.0
+    """What keeping a million tokens for an hour costs, for `contents`."""
+    provider: str = ""
+    """The id prices are looked up under, empty where there are none."""
     unsure: frozenset[str] = frozenset()
     """Cells that no documentation states."""
     source: str = ""
@@ -77,11 +81,11 @@ _KEY = "prompt_cache_key"
 
 _MARKED = Rule(
     "breakpoints", 1024, ttl_seconds=1800, ttls_seconds=(1800, 43200), bills_writes=True, isolation=f"organisation and {_KEY}",
-    routing=_KEY, per_minute=15, unsure=_unsure("visible_at", "n_servers"), source=_OPENAI,
+    routing=_KEY, per_minute=15, provider="openai", unsure=_unsure("visible_at", "n_servers"), source=_OPENAI,
 )  # fmt: skip
 _IMPLICIT = Rule(
-    "implicit", 1024, 128, 86400, isolation="organisation", routing=_KEY, per_minute=15, unsure=_unsure("visible_at", "n_servers"),
-    source=_OPENAI,
+    "implicit", 1024, 128, 86400, isolation="organisation", routing=_KEY, per_minute=15, provider="openai",
+    unsure=_unsure("visible_at", "n_servers"), source=_OPENAI,
 )  # fmt: skip
 _QWEN3 = Rule(
     "breakpoints", 1024, ttl_seconds=300, ttls_seconds=(300,), visible_at="end", bills_writes=True, max_marks=4, lookback=20,
@@ -89,7 +93,7 @@ _QWEN3 = Rule(
 )  # fmt: skip
 _CLAUDE_ON_BEDROCK = Rule(
     "breakpoints", 512, ttl_seconds=300, ttls_seconds=(300, 3600), bills_writes=True, max_marks=4, lookback=20, isolation="organisation",
-    unsure=_unsure("max_marks"), source=_BEDROCK,
+    provider="aws", unsure=_unsure("max_marks"), source=_BEDROCK,
 )  # fmt: skip
 
 HOSTED: Mapping[str, Rule] = MappingProxyType({
@@ -98,19 +102,24 @@ HOSTED: Mapping[str, Rule] = MappingProxyType({
     "openai-older": _IMPLICIT,
     "openai-in-memory": replace(_IMPLICIT, ttl_seconds=300),
     "azure-openai": replace(
-        _MARKED, ttls_seconds=(1800,), isolation="subscription", source="https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching",
+        _MARKED, ttls_seconds=(1800,), isolation="subscription", provider="azure",
+        source="https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching",
     ),
     "gemini": Rule(
-        "implicit", 4096, isolation="project", unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"), source=_GEMINI,
+        "implicit", 4096, isolation="project", provider="google", unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
+        source=_GEMINI,
     ),
-    "gemini-explicit": Rule("contents", 4096, ttl_seconds=3600, renewal="never", isolation="project", source=_GEMINI),
+    "gemini-explicit": Rule(
+        "contents", 4096, ttl_seconds=3600, renewal="never", isolation="project", storage_usd_per_mtok_hour=4.5, provider="google",
+        unsure=_unsure("storage_usd_per_mtok_hour"), source=_GEMINI,
+    ),
     "deepseek": Rule(
-        "units", 0, 0, 3600, unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
+        "units", 0, 0, 3600, provider="deepseek", unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
         source="https://api-docs.deepseek.com/guides/kv_cache",
     ),
     "kimi": Rule(
-        "implicit", 256, 256, 300, (300, 3600), bills_writes=True, unsure=_unsure("min_tokens", "granularity_tokens", "visible_at"),
-        source="https://forum.moonshot.ai/t/context-caching-upgrade-5-min-1-hour-ttl-options/613",
+        "implicit", 256, 256, 300, (300, 3600), bills_writes=True, provider="moonshotai",
+        unsure=_unsure("min_tokens", "granularity_tokens", "visible_at"), source="https://forum.moonshot.ai/t/context-caching-upgrade-5-min-1-hour-ttl-options/613",
     ),
     "qwen-explicit": _QWEN3,
     "qwen-implicit": Rule("implicit", 256, unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"), source=_QWEN),
@@ -124,33 +133,34 @@ HOSTED: Mapping[str, Rule] = MappingProxyType({
     ),
     "xai": Rule(
         "implicit", 128, 128, routing="x-grok-conv-id", n_servers=8,
-        unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "n_servers"),
+        provider="x-ai", unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "n_servers"),
         source="https://docs.x.ai/developers/advanced-api-usage/prompt-caching",
     ),
     "groq": Rule(
-        "implicit", ttl_seconds=7200, unsure=_unsure("min_tokens", "granularity_tokens", "visible_at"),
+        "implicit", ttl_seconds=7200, provider="groq", unsure=_unsure("min_tokens", "granularity_tokens", "visible_at"),
         source="https://console.groq.com/docs/prompt-caching",
     ),
     "mistral": Rule(
-        "implicit", is_opt_in=True, routing=_KEY, unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
+        "implicit", is_opt_in=True, routing=_KEY, provider="mistral",
+        unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
         source="https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching",
     ),
     "zai": Rule(
-        "implicit", unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
+        "implicit", provider="zai", unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
         source="https://docs.z.ai/guides/capabilities/cache",
     ),
     "fireworks": Rule(
         "implicit", isolation="account and prompt_cache_isolation_key", routing="x-session-affinity", n_servers=8,
-        unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at", "n_servers"),
+        provider="fireworks", unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at", "n_servers"),
         source="https://docs.fireworks.ai/guides/prompt-caching.md",
     ),
     "openrouter": Rule(
-        "implicit", routing="session_id", n_servers=8, sticky_seconds=600, unsure=_unsure("n_servers"),
+        "implicit", routing="session_id", n_servers=8, sticky_seconds=600, provider="openrouter", unsure=_unsure("n_servers"),
         source="https://openrouter.ai/docs/guides/best-practices/prompt-caching",
     ),
     "openrouter-gemini": Rule(
         "breakpoints", 4096, ttls_seconds=(300,), renewal="never", max_marks=1, routing="session_id", n_servers=8, sticky_seconds=600,
-        unsure=_unsure("n_servers", "visible_at"), source="https://openrouter.ai/docs/guides/best-practices/prompt-caching",
+        provider="openrouter", unsure=_unsure("n_servers", "visible_at"), source="https://openrouter.ai/docs/guides/best-practices/prompt-caching",
     ),
 })  # fmt: skip
 """Provider, and mode where it has several → its rule."""
@@ -165,5 +175,5 @@ def behind(router: Rule, upstream: Rule) -> Rule:
     """
     return replace(
         upstream, isolation=router.isolation, routing=router.routing, n_servers=router.n_servers, per_minute=router.per_minute,
-        sticky_seconds=router.sticky_seconds, unsure=upstream.unsure | router.unsure,
+        sticky_seconds=router.sticky_seconds, provider=router.provider, unsure=upstream.unsure | router.unsure,
     )  # fmt: skip

@@ -108,8 +108,8 @@ class UnitCache:
         """Its response begins: its units become readable, their lifetimes counted from the start of the request."""
         self._reach("publish", lease, now)
 
-    def answered(self, prompt: Prompt, now: float) -> None:
-        """The prompt a request makes with its answer behind it: the end of the model's output is a unit too."""
+    def answered(self, prompt: Prompt, now: float, lease: Lease | None = None) -> None:
+        """The prompt a request makes with its answer behind it: the end of the model's output is a unit too; `lease` need not be said."""
         sent = self._sent.begin(prompt, now)
         self._sent.publish(sent, now)
         self._sent.end(sent, 0, now)

@@ -4,9 +4,10 @@ Takes packed prompts, gives what was kept; knows nothing of bills.
 
 Read in the source of llama.cpp's server: among idle slots with something in them the one that shares the largest part of the prompt is
 chosen, if that is more than the threshold; else the one not used for longest, among equals the last; in the second case, and where less
-than half of a slot would be kept, its state is saved to the host cache first and a better one looked for there. The last sampled token
-is never in a slot; a change of adapter empties it. Assumed: `--cache-idle-slots` is off, the slot is not named by the request, no
-context shift. Upstream computes the shares in 32-bit floats, here they are 64-bit; a share equal to a threshold is above it in neither.
+than half of a slot would be kept, its state is saved to the host cache first and a better one looked for there. A request that names
+its slot (`id_slot`, counted round where there are fewer) gets that one or waits; below the threshold that one counts as keeping nothing
+(releases of 2025 never saved for such a request). A change of adapter empties a slot. Assumed: `--cache-idle-slots` is off. Upstream
+computes the shares in 32-bit floats, here they are exact; a share equal to a threshold is above it in neither.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from contextkit.cache.packed import N_BYTES
 from contextkit.cache.slot.content import EMPTY, Content, Kept, Model, computed, keep
 from contextkit.cache.slot.host import HostCache
+from contextkit.cache.slot.window import Window, grown
 from contextkit.errors import UsageError
 
 _HALF = 0.5
@@ -37,6 +39,8 @@ class SlotShape:
     """Shortest chunk that is kept at another position (`--cache-reuse`); 0 for none."""
     model: Model = field(default_factory=Model)
     """How the model's memory can be cut."""
+    window: Window = field(default_factory=Window)
+    """Where a slot ends, and what then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Asked:
     """`n_cache_reuse` of this request; None for the server's."""
     user_starts: tuple[int, ...] = ()
     """Where user messages begin: checkpoints are made there."""
+    id_slot: int | None = None
+    """The slot it wants, None or -1 for any."""
 
 
 @dataclass(slots=True)
@@ -77,6 +83,8 @@ class Plan:
     """Whether that slot's state goes through the host cache first."""
     kept: Kept
     """What is not computed again."""
+    state: Content | None = None
+    """The saved state that takes its place, None where none is better."""
 
 
 class SlotServer:
@@ -101,54 +109,62 @@ class SlotServer:
         self.n_started = 0
 
     def plan(self, prompt: Asked) -> Plan | None:
-        """Which slot this prompt would get and what it would keep; None where all are busy. Changes nothing."""
-        chosen = self._choose(prompt.tokens)
+        """Which slot this prompt would get and what it would keep; None where that is busy or too small. Changes nothing."""
+        chosen = self._choose(prompt) if self.shape.window.takes(prompt.tokens) else None
         if chosen is None:
             return None
         number, is_saving = chosen
         content = self.slots[number].content
-        if is_saving and (best := self.host.best(content, prompt.tokens)) is not None:
-            content = self.host.states[best]
+        state = self.host.best(content, prompt.tokens) if is_saving else None
+        content = state or content
         if not prompt.is_caching or content.adapter != prompt.adapter:
-            return Plan(number, is_saving, Kept(0, 0))
+            return Plan(number, is_saving, Kept(0, 0), state)
         n_reuse = self.shape.n_cache_reuse if prompt.n_reuse is None else prompt.n_reuse
-        return Plan(number, is_saving, keep(content, prompt.tokens, n_reuse, self.shape.model))
+        return Plan(number, is_saving, keep(content, prompt.tokens, n_reuse, self.shape.model), state)
 
-    def start(self, prompt: Asked) -> Plan | None:
-        """Give the prompt a slot and compute it there; None, and nothing changed, where all are busy."""
-        plan = self.plan(prompt)
+    def start(self, prompt: Asked, plan: Plan | None = None) -> Plan | None:
+        """Give the prompt a slot and compute it there, as planned for it just now; None, and nothing changed, where it gets none."""
+        plan = plan or self.plan(prompt)
         if plan is None:
             return None
         slot = self.slots[plan.slot]
         if plan.is_saving:
-            self._swap(slot, prompt.tokens)
+            self._swap(slot, plan.state)
         self.n_started += 1
         content = computed(plan.kept, prompt.tokens, prompt.user_starts, self.n_started, self.shape.model)
         slot.content, slot.is_busy = replace(content, adapter=prompt.adapter), True
         return plan
 
-    def finish(self, number: int, generated: bytes) -> None:
-        """Release a slot; of what was generated, the last token is not in it."""
+    def finish(self, number: int, generated: bytes, window: Window | None = None) -> None:
+        """Release a slot with what was generated in it; `window` is the request's own, None for the server's."""
         slot = self.slots[number]
-        slot.content = replace(slot.content, tokens=slot.content.tokens + generated[:-N_BYTES])
+        slot.content = grown(slot.content, generated, window or self.shape.window, self.shape.model)
         slot.is_busy, slot.used = False, self.n_released
         self.n_released += 1
 
-    def _choose(self, tokens: bytes) -> tuple[int, bool] | None:
+    def _choose(self, prompt: Asked) -> tuple[int, bool] | None:
         """Index of the slot, and whether its state is to be saved."""
-        idle = [number for number, slot in enumerate(self.slots) if not slot.is_busy]
-        if self.shape.similarity:
-            alike = {number: self.slots[number].content.common(tokens) for number in idle if self.slots[number].content}
-            best = max(alike, key=lambda number: alike[number], default=None)  # of equals the first
-            if best is not None and alike[best] * N_BYTES / max(1, len(tokens)) > self.shape.similarity:
-                return best, self.host.is_on and alike[best] / len(self.slots[best].content) < _HALF
+        named = None if prompt.id_slot is None or prompt.id_slot < 0 else prompt.id_slot % len(self.slots)
+        idle = [number for number, slot in enumerate(self.slots) if not slot.is_busy and named in (None, number)]
+        alike = {number: n for number in idle if (n := self._alike(number, prompt.tokens))}
+        best = max(alike, key=lambda number: alike[number], default=None)  # of equals the first
+        if named is not None and idle:
+            best = named
+        if best is not None:
+            is_saving = self.shape.similarity > 0 and alike.get(best, 0) < _HALF * len(self.slots[best].content)
+            return best, self.host.is_on and is_saving
         oldest = min(idle, key=lambda number: (self.slots[number].used, -number), default=None)
         return None if oldest is None else (oldest, self.host.is_on)
 
-    def _swap(self, slot: Slot, tokens: bytes) -> None:
-        """Save the state the slot is about to lose, and take a better one."""
+    def _alike(self, number: int, tokens: bytes) -> int:
+        """Tokens of the prompt a slot has, 0 where they are too few to choose it for."""
+        n = self.slots[number].content.common(tokens) if self.shape.similarity else 0
+        return n if n * N_BYTES / max(1, len(tokens)) > self.shape.similarity else 0
+
+    def _swap(self, slot: Slot, state: Content | None) -> None:
+        """Save the state the slot is about to lose, and take a better one: saving changes nothing about which that is."""
         self.host.save(slot.content)
-        best = self.host.best(slot.content, tokens)
-        if best is not None:
-            slot.content = self.host.states.pop(best)
+        if state is not None:
+            self.host.take(state)
+            slot.content = state
         self.host.trim()

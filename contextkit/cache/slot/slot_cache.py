@@ -7,8 +7,9 @@ Read in the source of llama.cpp's server: what a request leaves can be used once
 (here `is_read_skipped`) computes everything. Documented: a prompt's tokens are those computed and those cached (`prompt_n + cache_n`).
 Here `Usage.read` holds only tokens whose memory is as a fresh computation would leave it; chunks turned to another position, and all that
 was computed behind them, are `Hit.approximate_tokens` and billed as fresh: upstream's `cache_n` is the sum of the two.
-There are no salts: one tenant's prompt is another's hit. Assumed: a request for which no slot is free (`no_room`), which the
-server would let wait, is billed whole and leaves nothing; generated tokens nobody names are ones no prompt will ever hold.
+There are no salts: one tenant's prompt is another's hit. Assumed: a request for which no slot is free (`no_room`), which the server would
+let wait, or whose prompt is as long as a slot, which it would refuse, is billed whole and leaves nothing; generated tokens nobody names
+are ones no prompt will ever hold.
 """
 
 from __future__ import annotations
@@ -83,14 +84,16 @@ class SlotCache:
         """What sending it now would be billed, `output` 0; changes nothing."""
         return _bill(len(prompt.tokens), self.lookup(prompt, now).read_tokens)
 
-    def begin(self, prompt: TokenIds, now: float, user_starts: Sequence[int] = ()) -> Lease:
+    def begin(self, prompt: TokenIds, now: float, user_starts: Sequence[int] = (), id_slot: int | None = None) -> Lease:
         """A request starts: it takes a slot, and what that held is kept as far as it serves.
 
-        `user_starts`: tokens at which user messages begin; they matter to models that cannot roll back.
+        `user_starts`: tokens at which user messages begin; they matter to models that cannot roll back. `id_slot`: the slot it wants.
         """
-        asked = _asked(prompt, user_starts)
-        hit = self._hit(asked, self._server.plan(asked))
-        plan = self._server.start(asked)
+        asked = replace(_asked(prompt, user_starts), id_slot=id_slot)
+        plan = self._server.plan(asked)
+        hit = self._hit(asked, plan)
+        if plan:
+            self._server.start(asked, plan)
         self._number += 1
         self._running[self._number] = _Request(plan.slot if plan else _NOWHERE)
         lease = Lease(hit, _bill(len(prompt.tokens), hit.read_tokens), now, (self._number,))
@@ -150,7 +153,7 @@ class SlotCache:
 
     def _load(self, data: dict[str, Any]) -> None:
         self._server.slots = [Slot(_content(content), is_busy, used) for content, is_busy, used in data["slots"]]
-        self._server.host.states = [_content(row) for row in data["states"]]
+        self._server.host.restore([_content(row) for row in data["states"]])
         self._server.n_started, self._server.n_released = data["served"]
         self._running = {int(number): _Request(slot, pack(generated)) for number, (slot, generated) in data["running"].items()}
         self._counters = Counter(data["counters"])

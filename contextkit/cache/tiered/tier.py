@@ -136,6 +136,11 @@ class TierStore:
             stored.append(chunk)
         return stored, evicted
 
+    def drop(self, keys: Collection[bytes]) -> None:
+        """Forget these, where they are: somebody outside said so, or took them for eviction."""
+        for entry in [self._entries[key] for key in keys if key in self._entries]:
+            self._drop(entry.chunk)
+
     def to_rows(self) -> list[list[Any]]:
         """Everything `from_rows` needs, as JSON: chunks in the order they came, each with its frequency and place in the policy's order."""
         places = {key: (count, place) for place, (key, count) in enumerate(self._policy.to_rows())}
