@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from contextkit.context import Context as Context
     from contextkit.errors import ContextKitError as ContextKitError
     from contextkit.ledger.ledger import Ledger as Ledger
+    from contextkit.lint.guard.watch import watch as watch
     from contextkit.log.entry import Entry as Entry
     from contextkit.log.log import Log as Log
     from contextkit.providers.anthropic.messages import AnthropicMessages as AnthropicMessages
@@ -37,6 +38,7 @@ _PLACES = {
     "Usage": "contextkit.cache.usage",
     "simulate": "contextkit.simulator.simulate",
     "tool": "contextkit.tools.tool",
+    "watch": "contextkit.lint.guard.watch",
 }
 """Public name → where it lives; imported on first use, so that `import contextkit` costs nothing."""
 

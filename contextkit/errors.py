@@ -8,6 +8,7 @@
     │   ├── InvalidTool              a tool, or a set of tools, cannot be described to a model
     │   ├── InvalidCall              a call is unknown, already answered, or still open
     │   ├── InvalidContent           a user message or a result holds what no provider takes
+    │   ├── PrefixBroken             a watched client was about to send a request that breaks its conversation's prefix
     │   └── MissingExtra             an optional dependency is not installed
     ├── StorageError             what is stored must be looked at
     │   ├── LogCorrupt               a line breaks the chain, or is not a line of ours
@@ -18,7 +19,8 @@
         ├── UnreadableReply          the reply is not of this endpoint
         └── UnreadableRequest        the request body is not of this endpoint
 
-The text of each says what is wrong, where, and what to do now. It never holds prompt text, keys or headers.
+The text of each says what is wrong, where, and what to do now. It never holds keys or headers, and prompt text only in `PrefixBroken`,
+which shows the few bytes around the difference it is about.
 """
 
 from __future__ import annotations
@@ -64,6 +66,15 @@ class InvalidCall(UsageError):
 
 class InvalidContent(UsageError):
     """A user message or a result holds what no provider takes."""
+
+
+class PrefixBroken(UsageError):
+    """A watched client was about to send a request that does not begin as the one before it did; nothing was sent."""
+
+    def __init__(self, text: str, finding: object = None) -> None:
+        super().__init__(text)
+        self.finding = finding
+        """The `contextkit.lint.finding.Finding`: hazard, path, byte offset, both sides, the line that made the call."""
 
 
 class MissingExtra(UsageError):

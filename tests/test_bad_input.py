@@ -23,6 +23,7 @@ from contextkit import (
     Toolbox,
     simulate,
     tool,
+    watch,
 )
 from contextkit.errors import LogCorrupt, LogLocked, StorageError, UnknownModel, UsageError
 
@@ -362,6 +363,19 @@ def test_what_a_ledger_does_not_take(tmp_path: Path) -> None:
             refused(Context, PROVIDERS["anthropic"](), log=value)
 
 
+@pytest.mark.parametrize("value", [None, 5, "client", b"x", [], {}, object(), Odd, float("nan")], ids=range(9))
+def test_what_is_watched_is_a_client(value: Any, tmp_path: Path) -> None:
+    import openai
+
+    refused(watch, value)
+    with openai.OpenAI(api_key="any") as client:
+        if not callable(value):
+            refused(watch, client, on_break=value)
+        if value not in (None, "client"):
+            refused(watch, client, record=value)
+        refused(watch, client, record=tmp_path)
+
+
 def test_every_public_name_was_tried() -> None:
     tried = {
         "AnthropicMessages",
@@ -375,6 +389,7 @@ def test_every_public_name_was_tried() -> None:
         "Toolbox",
         "simulate",
         "tool",
+        "watch",
     }
     plain = {"ContextKitError", "Entry", "Usage"}
     assert set(contextkit.__all__) - tried - plain == set(), "try bad values with the new name, or say that it holds values only"

@@ -21,6 +21,7 @@ SHOWS = {
     "05_fork": "shared entries: 3",
     "06_adopt_messages": "2 + 3 is 5.",
     "07_openai": "gpt-6.1-sol",
+    "08_watch": "! CKS01 ",
 }
 """Example → something that stands in its output."""
 

@@ -1,16 +1,15 @@
 """Calls that share a prefix and have not been sent: who goes first, when the others may start, and what waiting is worth.
 
-Takes the prompts as a cache sees them and a model's row, gives a plan in tokens, dollars and seconds. A cache entry can be read from
+Takes the prompts as a cache sees them, a model's row and its price, gives a plan in tokens, dollars and seconds. An entry is readable from
 the moment the response that wrote it begins (https://platform.claude.com/docs/en/build-with-claude/prompt-caching), so siblings that
 start together each pay for the shared prefix. Sends nothing; knows nothing of clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from contextkit import prices
 from contextkit.cache.prompt import Prompt, common
 from contextkit.cache.usage import WRITE_CLASSES, Usage
 from contextkit.models import Model
@@ -49,16 +48,19 @@ class FanOut:
         return None if self.together_usd is None or self.staggered_usd is None else self.together_usd - self.staggered_usd
 
 
-def plan_fan_out(prompts: Sequence[Prompt], row: Model, first_byte_seconds: float = 2.0, at: float | None = None) -> FanOut:
+Price = Callable[[Usage], float | None]
+"""What a bill costs in dollars; `prices.cost_usd` with provider and model filled in, or a user's own."""
+
+
+def plan_fan_out(prompts: Sequence[Prompt], row: Model, price: Price = lambda _: None, first_byte_seconds: float = 2.0) -> FanOut:
     """The plan for `prompts`, in the order they would be sent; one leader for each group that shares at least the model's minimum.
 
-    `first_byte_seconds` is how long a cold response takes to begin. Where waiting saves nothing nobody waits. Prices are those of `at`.
-    Raises `UnknownModel` for a model without a price.
+    `first_byte_seconds` is how long a cold response takes to begin. Where waiting saves nothing nobody waits.
     """
     groups = _groups(prompts, row.min_tokens)
     siblings = tuple(sibling for group in groups for sibling in _ordered(prompts, group, row))
-    together = _cost([(prompts[i].n_tokens, 0) for i in range(len(prompts))], row, at)
-    staggered = _cost([(prompts[one.index].n_tokens, one.read_tokens) for one in siblings], row, at)
+    together = _cost([(prompts[i].n_tokens, 0) for i in range(len(prompts))], row, price)
+    staggered = _cost([(prompts[one.index].n_tokens, one.read_tokens) for one in siblings], row, price)
     is_led = any(one.waits_for is not None for one in siblings)
     return FanOut(siblings, together, staggered, first_byte_seconds if is_led else 0.0)
 
@@ -99,9 +101,9 @@ def _readable(leader: Prompt, n: int, row: Model) -> int:
     return tokens - tokens % row.granularity_tokens
 
 
-def _cost(calls: Sequence[tuple[int, int]], row: Model, at: float | None) -> float | None:
+def _cost(calls: Sequence[tuple[int, int]], row: Model, price: Price) -> float | None:
     """Dollars for prompts of (all tokens, tokens read): what is not read is written where writing is how the model caches."""
-    paid = [prices.cost_usd(row.provider, row.name, _usage(n_tokens, read, row), at) for n_tokens, read in calls]
+    paid = [price(_usage(n_tokens, read, row)) for n_tokens, read in calls]
     return None if None in paid else sum(one or 0.0 for one in paid)
 
 

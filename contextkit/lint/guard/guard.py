@@ -1,0 +1,283 @@
+"""The guard itself: what leaves is compared before it leaves, what comes back is compared with what was expected.
+
+Takes the bytes of requests and responses from the transport, gives findings to a teller and rows to a recording. Nothing it does changes
+a call; what it cannot read, it lets pass. One lock, held for a memory compare, keeps its memory whole between threads.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from threading import Lock
+
+from contextkit.canonical import parse
+from contextkit.errors import ContextKitError, PrefixBroken, UnreadableRequest
+from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.misses import is_shortfall
+from contextkit.lint.finding import Finding, RequestPlace
+from contextkit.lint.guard.breaks import asked_of, broken, call_sent, catalogue, step_of
+from contextkit.lint.guard.conversations import Conversation, Conversations, cut_at_end, resembling
+from contextkit.lint.guard.judging import Answered, billed, expected_tokens, missing_tokens
+from contextkit.lint.guard.recording import Recording
+from contextkit.lint.guard.tell import Caller, Teller, caller
+from contextkit.lint.guard.wire.asking import asked
+from contextkit.lint.guard.wire.bill import Bill, Bytes, bytes_of
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.trace.naming import UNNAMED, Rules, finding_of
+from contextkit.lint.trace.rule import Sent
+from contextkit.models import MODELS
+
+PATHS = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
+"""End of the path → the wire that is spoken there."""
+_STATEFUL = ("previous_response_id", "conversation")
+"""Fields of requests whose past is kept by the provider: they say only what is new."""
+_KEPT_CUT_BYTES = 1 << 16
+"""Larger requests are cut again when they are needed: their blocks would take several times the memory of their bytes."""
+_EXPLAINING = ("breakpoints", "routing", "lifetime", "engine")
+"""Levels whose rules on a step can say why a bill is too high although the text only grew."""
+_UNEXPLAINED = {"breakpoints": "CKL05"}
+"""Kind of cache → the hazard of a shortfall that nothing explains."""
+_BEST_EFFORT = "CKL08"
+"""The same for caches that promise nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """What is known of a request when it leaves."""
+
+    wire: str
+    """Its endpoint."""
+    model: str
+    """As asked."""
+    body: bytes
+    """As the caller made it."""
+    at: float
+    """When."""
+    where: Caller
+    """Who sent it."""
+    name: str
+    """Its conversation."""
+    turn: int
+    """Its number there."""
+    before: Answered | None
+    """The last call of the conversation that was billed."""
+    findings: tuple[Finding, ...]
+    """What was told before it left."""
+
+
+class Guard:
+    """Watches one client."""
+
+    __slots__ = ("_asks", "_clock", "_conversations", "_lock", "_recording", "_rules", "_teller")
+
+    def __init__(
+        self, teller: Teller, recording: Recording | None = None, *, asks: bool = False, hazards: Sequence[Hazard] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        """`asks` puts the provider's own diagnostics into requests; `hazards` stands in for the catalogue."""
+        self._teller, self._recording, self._asks, self._clock = teller, recording, asks, clock
+        self._rules = None if hazards is None else Rules(hazards)
+        self._lock = Lock()
+        # A ledger goes on from run to run, and the conversations of one run are not those of another.
+        self._conversations = Conversations("watch" if recording is None else f"watch-{token_hex(4)}")
+
+    def forget(self) -> None:
+        """Every conversation: the next request begins one."""
+        with self._lock:
+            self._conversations.forget()
+
+    def close(self) -> None:
+        """Give the recording's file back."""
+        if self._recording is not None:
+            self._recording.close()
+
+    def leaving(self, method: str, path: str, body: bytes) -> Passage | None:
+        """Compare a request with the last of its conversation; None for requests of other kinds.
+
+        Raises `PrefixBroken` where the caller wants to be stopped.
+        """
+        wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
+        if not wire:
+            return None
+        where, at = caller(), self._clock()
+        try:
+            conversation, departure = self._compared(wire, body, where, at)
+        except PrefixBroken:
+            raise
+        except ContextKitError:
+            return None  # nothing to compare: not a request anybody could read (its provider will say so), or one without its past
+        return Passage(self, conversation, departure, self._asking(conversation, departure))
+
+    def _compared(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
+        with self._lock:
+            found = self._conversations.going_on(wire, body)
+            if found is not None:
+                one, pieces = found
+                self._conversations.keep(one, lambda one: _advance(one, body, pieces, one.back, at, None))
+                return one, _departure(one, body, at, where)
+        return self._looked_into(wire, body, where, at)
+
+    def _looked_into(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
+        """What does not simply go on is cut into blocks; nothing is remembered of a request that is stopped."""
+        sent = replace(call_sent(body, wire, at=at), index=1)
+        if any(sent.body.get(name) is not None for name in _STATEFUL):
+            raise UnreadableRequest("body", "says only what is new, its past is kept by the provider")
+        pieces, back = cut_at_end(body, sent.body, wire)
+        with self._lock:
+            past = resembling(self._conversations, wire, sent, _read)
+            before = past and _read(past)
+            name, turn = (past.name, past.turn + 1) if past else (self._conversations.name(), 1)
+        findings = self._findings(before, sent, turn, name, where) if before else ()
+        for finding in findings:
+            self._teller.before(finding, where)
+        conversation = past or Conversation(name, wire, "", body, pieces, back, at, 0)
+        with self._lock:
+            self._conversations.keep(conversation, lambda one: _advance(one, body, pieces, back, at, sent))
+            return conversation, _departure(conversation, body, at, where, findings)
+
+    def _findings(self, before: Sent, after: Sent, turn: int, name: str, where: Caller) -> tuple[Finding, ...]:
+        """What breaks, with what it costs; a rule that fails is a warning, never the end of a call."""
+        try:
+            return tuple(broken(step_of(replace(before, index=0), after, turn), self._all_rules(), name, str(where)))
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not stop a call of theirs
+            warnings.warn(f"a request was sent unjudged, a rule failed ({type(error).__name__}: {error})", stacklevel=2)
+            return ()
+
+    def _all_rules(self) -> Rules:
+        return catalogue() if self._rules is None else self._rules
+
+    def _asking(self, conversation: Conversation, departure: Departure) -> bytes:
+        if not self._asks:
+            return departure.body
+        return asked(departure.body, parse(departure.body), departure.wire, conversation.previous)
+
+    # What comes back ------------------------------------------------------------------------------------------------------
+
+    def returned(self, conversation: Conversation, departure: Departure, exchange: Exchange, bill: Bill, body: bytes) -> None:
+        """A call is over: remember what it left in the cache, write it down, and tell what does not fit."""
+        usage = billed(bill.usage, departure.model)
+        answered = None
+        if usage is not None and exchange.first_byte_at is not None:
+            answered = Answered(departure.wire, departure.model, departure.body, departure.at, exchange.first_byte_at, usage)
+        with self._lock:
+            if answered is not None and (conversation.answered is None or conversation.answered.at <= answered.at):
+                conversation.answered = answered
+            conversation.previous = bill.id or conversation.previous
+        if self._recording is not None:
+            self._recording.keep(exchange, body)
+        for finding in self._afterwards(departure, answered, bill.verdict):
+            self._teller.after(finding, departure.where)
+
+    def _afterwards(self, departure: Departure, answered: Answered | None, verdict: str) -> list[Finding]:
+        told = [replace(finding, detector="provider", verdict=verdict) for finding in departure.findings[:1]] if verdict else []
+        if verdict and not told:
+            told = [self._said(departure, verdict)]
+        short = self._shortfall(departure, answered) if answered is not None else None
+        return told if short is None or told else [short]
+
+    def _said(self, departure: Departure, verdict: str) -> Finding:
+        """A verdict on a request in which the guard saw nothing."""
+        known = (code for code, one in self._all_rules().hazards.items() if verdict in one.confirmed_by)
+        code = _VERDICTS.get(verdict) or next(known, UNNAMED)
+        return Finding(code, "the provider found a difference that the guard did not", _place(departure), "provider", verdict=verdict)
+
+    def _shortfall(self, departure: Departure, answered: Answered) -> Finding | None:
+        """The bill against the prediction: the reference cache is asked only where the last bill promised more, or the prefix broke."""
+        before, read = departure.before, answered.usage.read or 0
+        should = expected_tokens(before, departure.model, departure.at)
+        if before is None or not (departure.findings or is_shortfall(should, read)):
+            return None
+        one = call_sent(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
+        other = call_sent(departure.body, departure.wire, at=departure.at, usage=answered.usage, before=one)
+        step = step_of(one, other, departure.turn)
+        explained = None if departure.findings else next(asked_of(step, self._all_rules(), _EXPLAINING), None)
+        if explained is not None:
+            found = finding_of(*explained, other, departure.name, departure.turn, None, should - read)
+            return replace(found, detector="provider", place=replace(found.place, caller=str(departure.where)))  # type: ignore[arg-type]
+        missing = missing_tokens(step)
+        message = f"{read:,} tokens were read where {read + missing:,} stood in the cache, and nothing in the request explains it"
+        code = _UNEXPLAINED.get(MODELS[departure.model].cache, _BEST_EFFORT)
+        return Finding(code, message, _place(departure), "provider", cost_tokens=missing) if missing else None
+
+
+_VERDICTS = {
+    "model_changed": "CKP01", "prompt_cache_key_changed": "CKR06", "service_tier_changed": "CKP06", "text_format_changed": "CKP05",
+    "reasoning_effort_changed": "CKP02", "verbosity_changed": "CKP02", "tools_changed": "CKT10", "system_changed": "CKS10",
+}  # fmt: skip
+"""What a provider may say of a request in which the guard saw nothing → the nearest hazard."""
+_NO_VERDICT = {"unavailable", "previous_message_not_found", "comparison_response_not_found"}
+"""Answers to the question that say nothing about the request."""
+
+
+class Passage:
+    """One request on its way out and back."""
+
+    __slots__ = ("_bytes", "_conversation", "_departure", "_first_byte_at", "_guard", "_is_over", "_status", "body")
+
+    def __init__(self, guard: Guard, conversation: Conversation, departure: Departure, body: bytes) -> None:
+        self._guard, self._conversation, self._departure = guard, conversation, departure
+        self._bytes: Bytes | None = None
+        self._first_byte_at: float | None = None
+        self._status = 0
+        self._is_over = False
+        self.body = body
+        """What is sent."""
+
+    def began(self, status: int, headers: Mapping[str, str]) -> None:
+        """The response begins."""
+        self._first_byte_at, self._status = self._guard._clock(), status
+        if status < 400:
+            self._bytes = bytes_of(self._departure.wire, headers.get("content-type", ""), headers.get("content-encoding", ""))
+
+    def feed(self, chunk: bytes) -> None:
+        """A chunk passes by."""
+        if self._bytes is not None:
+            self._bytes.feed(chunk)
+
+    def ended(self, *, is_whole: bool, error: str = "") -> None:
+        """No more will come; the first word counts."""
+        if self._is_over:
+            return
+        self._is_over = True
+        bill = self._bytes.bill(has_ended=is_whole) if self._bytes is not None else Bill()
+        if bill.verdict in _NO_VERDICT:
+            bill = replace(bill, verdict="")
+        refused = str(self._status) if self._status >= 400 else ""
+        failed = refused or (None if bill.is_whole else error or "cut")
+        departure, now = self._departure, self._guard._clock()
+        row = MODELS.get(departure.model)
+        exchange = Exchange(
+            bill.id or f"{departure.name}-{departure.turn}", departure.name, "main", departure.at,
+            None if refused else self._first_byte_at, now, row.provider if row else departure.wire.partition("_")[0], departure.model, None,
+            bill.usage, None, failed,
+        )  # fmt: skip
+        self._guard.returned(self._conversation, departure, exchange, bill, self.body)
+
+
+def _advance(one: Conversation, body: bytes, pieces: tuple[bytes, ...], back: bytes, at: float, sent: Sent | None) -> None:
+    one.body, one.pieces, one.back, one.at = body, pieces, back, at
+    one.sent = sent if len(body) <= _KEPT_CUT_BYTES else None
+    one.turn += 1
+    if sent is not None:
+        one.model = sent.exchange.model
+
+
+def _departure(one: Conversation, body: bytes, at: float, where: Caller, findings: tuple[Finding, ...] = ()) -> Departure:
+    """The request that `one` has just gone on to."""
+    return Departure(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings)
+
+
+def _read(conversation: Conversation) -> Sent:
+    """The last request of a conversation, cut; a small one is kept until the conversation goes on."""
+    sent = conversation.sent
+    if sent is None:
+        sent = call_sent(conversation.body, conversation.wire, at=conversation.at)
+        conversation.sent = sent if len(conversation.body) <= _KEPT_CUT_BYTES else None
+    return sent
+
+
+def _place(departure: Departure) -> RequestPlace:
+    return RequestPlace(departure.name, departure.turn, "", "messages", "usage", 0, "", "", str(departure.where))

@@ -1,0 +1,79 @@
+"""Whether a bill is what it should be: what the call before left in the cache, against what this one read of it.
+
+Takes two calls and their bills, gives how many tokens are missing. The first look costs nothing: it goes by the bills. Only where they
+disagree is the reference cache of the model asked, with both bodies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from contextkit.cache.usage import Usage
+from contextkit.ledger.misses import is_shortfall
+from contextkit.lint.trace.cost import Costs
+from contextkit.lint.trace.rule import Step
+from contextkit.models import MODELS, Model
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A call that was answered: what the next one is judged by."""
+
+    wire: str
+    """Its endpoint."""
+    model: str
+    """As asked."""
+    body: bytes
+    """As it was sent."""
+    at: float
+    """When it started."""
+    began_at: float
+    """When its answer began: from here on others can read what it wrote."""
+    usage: Usage
+    """What it was billed."""
+
+
+def billed(usage: Usage | None, model: str) -> Usage | None:
+    """A bill with every part of the prompt known, else None: where the cache is free to write nobody reports writes, they count 0."""
+    row = MODELS.get(model)
+    if usage and row and row.cache == "implicit":
+        usage = replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
+    return usage if usage and usage.prompt is not None else None
+
+
+def expected_tokens(before: Answered | None, model: str, at: float) -> int:
+    """What a call at `at` that only goes on should read, by the bill of the one before; 0 where nothing can be expected.
+
+    Nothing is where the model is another one, the answer before had not begun, or the shortest lifetime it may have asked for is over.
+    """
+    row = MODELS.get(model)
+    if before is None or row is None or before.model != model or before.began_at > at:
+        return 0
+    return _left(before.usage, row) if at - before.at < _lifetime_seconds(before.usage, row) else 0
+
+
+def _left(usage: Usage, row: Model) -> int:
+    """What a call leaves readable; an implicit cache keeps every prompt that is long enough, in whole steps."""
+    prompt = usage.prompt or 0
+    if row.cache == "breakpoints":
+        return sum(part or 0 for part in (usage.read, usage.write_5m, usage.write_1h))
+    return prompt - prompt % row.granularity_tokens if prompt >= row.min_tokens else 0
+
+
+def _lifetime_seconds(usage: Usage, row: Model) -> int:
+    """The shortest it may be: what was read was written by somebody else, perhaps for less long than this call asked."""
+    is_all_long = bool(usage.write_1h) and not usage.read and not usage.write_5m
+    return row.ttls_seconds[-1 if is_all_long else 0]
+
+
+def missing_tokens(step: Step) -> int:
+    """How much less a call read than the reference cache says it should; 0 within the noise, and where no reference knows.
+
+    The reference counts in its own tokens, so its share of the prompt is what counts, applied to what was billed.
+    """
+    cost, usage = Costs().of(step), step.after.usage
+    if cost is None or usage is None or not cost.usage.prompt:
+        return 0
+    should = round((cost.usage.read or 0) / cost.usage.prompt * (usage.prompt or 0))
+    read = usage.read or 0
+    return should - read if is_shortfall(should, read) else 0

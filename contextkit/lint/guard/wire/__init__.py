@@ -1,0 +1,1 @@
+"""Where bytes leave and come back."""

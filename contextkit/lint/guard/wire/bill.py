@@ -1,0 +1,198 @@
+"""What a response says it was billed, read from its bytes while they pass by.
+
+Takes chunks as they come off the wire, gives usage, id and the provider's own diagnosis. Nothing is held back or changed; of a stream
+only the unfinished line and the few events that carry a bill are kept.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, parse
+from contextkit.errors import NotSerialisable
+from contextkit.providers.anthropic import reply as messages_reply
+from contextkit.providers.openai import chat_reply, responses_reply
+
+MOST_BYTES = 1 << 26
+"""A whole response beyond this is passed on unread: its bill is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How one wire tells what was billed."""
+
+    usage: Callable[[Mapping[str, Json]], Usage]
+    """Its counters in ours."""
+    last: tuple[bytes, ...]
+    """What stands in the event that ends a stream."""
+    words: tuple[bytes, ...]
+    """At least one stands in each event that is read."""
+    verdict: Callable[[Mapping[str, Json]], str]
+    """The provider's own diagnosis in an answer, empty where it has none."""
+
+
+def _diagnosed(answer: Mapping[str, Json]) -> str:
+    """`system_changed`; a diagnosis that found nothing, or is not there yet, is empty (anthropic/types/diagnostics.py)."""
+    reason = (answer.get("diagnostics") or {}).get("cache_miss_reason") or {}
+    return str(reason.get("type", ""))
+
+
+def _compared(answer: Mapping[str, Json]) -> str:
+    """`tools_changed` of a miss (openai/types/responses/response.py)."""
+    found = answer.get("prompt_cache_diagnostics") or {}
+    return str(found.get("reason", "")) if found.get("type") == "cache_miss" else ""
+
+
+READINGS: Mapping[str, Reading] = {
+    "anthropic_messages": Reading(
+        messages_reply.usage, (b'"message_stop"',), (b'"message_start"', b'"message_delta"', b'"message_stop"'), _diagnosed
+    ),
+    "openai_chat": Reading(chat_reply.usage, (b"[DONE]",), (b'"usage"',), lambda answer: ""),
+    "openai_responses": Reading(
+        responses_reply.usage, (b'"response.completed"', b'"response.incomplete"', b'"response.failed"'),
+        (b'"response.completed"', b'"response.incomplete"', b'"response.failed"'), _compared,
+    ),
+}  # fmt: skip
+"""Wire → how to read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What came back."""
+
+    id: str = ""
+    """The provider's id of the response."""
+    usage: Usage | None = None
+    """What was billed, None where nothing said it."""
+    verdict: str = ""
+    """The provider's own diagnosis."""
+    is_whole: bool = False
+    """Whether the response reached its end."""
+
+
+@dataclass(slots=True)
+class Bytes:
+    """One response on its way: `feed` it, then ask for its `bill`."""
+
+    reading: Reading
+    """How its wire tells."""
+    is_stream: bool
+    """Server-sent events; else one JSON object."""
+    decode: Callable[[bytes], bytes] | None
+    """From the wire's encoding to text; None where we have no decoder, and nothing is read."""
+    _rest: bytes = b""
+    _chunks: list[bytes] = field(default_factory=list)
+    _size: int = 0
+    _answer: dict[str, Json] = field(default_factory=dict)
+    _has_ended: bool = False
+
+    def feed(self, chunk: bytes) -> None:
+        """Look at a chunk."""
+        if self.decode is None:
+            return
+        try:
+            text = self.decode(chunk)
+        except Exception:  # noqa: BLE001 - every decoder has errors of its own; what the caller makes of the bytes is the caller's
+            self.decode = None
+            return
+        (self._lines if self.is_stream else self._gather)(text)
+
+    def bill(self, *, has_ended: bool) -> Bill:
+        """What it says; `has_ended` where the connection said that there is no more."""
+        if not self.is_stream and has_ended and self._chunks:
+            self._take(b"".join(self._chunks))
+            self._has_ended = bool(self._answer)
+            self._chunks = []
+        counters = self._answer.get("usage")
+        usage = self.reading.usage(counters) if isinstance(counters, Mapping) else None
+        is_whole = self._has_ended or (has_ended and self.decode is None)
+        return Bill(str(self._answer.get("id") or ""), usage, self.reading.verdict(self._answer), is_whole)
+
+    def _gather(self, text: bytes) -> None:
+        self._size += len(text)
+        if self._size > MOST_BYTES:
+            self._chunks, self.decode = [], None
+            return
+        self._chunks.append(text)
+
+    def _lines(self, text: bytes) -> None:
+        *lines, self._rest = (self._rest + text).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:") and any(word in line for word in (*self.reading.words, *self.reading.last)):
+                self._take(line[5:])
+                self._has_ended = self._has_ended or any(word in line for word in self.reading.last)
+
+    def _take(self, text: bytes) -> None:
+        """The object that `text` says, laid over what was known; `[DONE]` and torn texts say nothing."""
+        try:
+            said = parse(text.strip())
+        except NotSerialisable:
+            return
+        if not isinstance(said, dict):
+            return
+        inner = said.get("message") or said.get("response")
+        answer = inner if isinstance(inner, dict) and "type" in said else said
+        usage = {**(self._answer.get("usage") or {}), **_known(answer.get("usage"))}
+        kept = {key: answer[key] for key in ("id", "diagnostics", "prompt_cache_diagnostics") if answer.get(key)}
+        self._answer = {**self._answer, **kept, **({"usage": usage} if usage else {})}
+
+
+def _known(counters: Json) -> dict[str, Json]:
+    return {key: value for key, value in counters.items() if value is not None} if isinstance(counters, dict) else {}
+
+
+def bytes_of(wire: str, content_type: str, encoding: str) -> Bytes:
+    """A reader for a response of `wire` with these two headers."""
+    return Bytes(READINGS[wire], content_type.startswith("text/event-stream"), _decoder(encoding.strip().lower()))
+
+
+def _deflate() -> Callable[[bytes], bytes]:
+    """With or without zlib's header: senders do both."""
+    state: dict[str, Any] = {}
+
+    def decode(chunk: bytes) -> bytes:
+        if chunk and not state:
+            state["z"] = zlib.decompressobj() if chunk[0] & 0x0F == 8 else zlib.decompressobj(-zlib.MAX_WBITS)
+        return bytes(state["z"].decompress(chunk)) if chunk else b""
+
+    return decode
+
+
+def _brotli() -> Callable[[bytes], bytes]:
+    try:
+        made = import_module("brotli").Decompressor()
+    except ImportError:
+        made = import_module("brotlicffi").Decompressor()
+    decode: Callable[[bytes], bytes] = getattr(made, "process", None) or made.decompress
+    return decode
+
+
+def _zstd() -> Callable[[bytes], bytes]:
+    try:
+        decode: Callable[[bytes], bytes] = import_module("compression.zstd").ZstdDecompressor().decompress
+    except ImportError:
+        decode = import_module("zstandard").ZstdDecompressor().decompressobj().decompress
+    return decode
+
+
+_DECODERS: Mapping[str, Callable[[], Callable[[bytes], bytes]]] = {
+    "": lambda: lambda chunk: chunk,
+    "identity": lambda: lambda chunk: chunk,
+    "gzip": lambda: zlib.decompressobj(zlib.MAX_WBITS | 16).decompress,
+    "deflate": _deflate,
+    "br": _brotli,
+    "zstd": _zstd,
+}
+"""`Content-Encoding` → how to undo it, piece by piece; the SDKs ask only for what is installed."""
+
+
+def _decoder(encoding: str) -> Callable[[bytes], bytes] | None:
+    try:
+        return _DECODERS[encoding]() if encoding in _DECODERS else None
+    except ImportError:
+        return None  # the HTTP client cannot read it either

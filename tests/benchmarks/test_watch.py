@@ -1,0 +1,78 @@
+"""What a watched call costs on top of an unwatched one: real clients, the other side in a process of its own, bodies of 1 MB that grow.
+
+pytest tests/benchmarks/test_watch.py -n 0 -s
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import pytest
+
+from contextkit import watch
+from contextkit.providers.provider import Provider
+from tests.benchmarks.conversations import Talk
+from tests.benchmarks.loopback import provider
+from tests.benchmarks.test_send import CASES
+
+N_CALLS = 40
+N_LETTERS = 1900
+N_TURNS = 265
+"""Which makes about 1 MB."""
+MOST_MS = 1.0
+"""On top of one memory compare of the body."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Medians, in milliseconds."""
+
+    plain: float
+    watched: float
+    compare: float
+    size: int
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with provider() as address:
+        yield address
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_watching_takes_less_than_a_millisecond(name: str, url: str) -> None:
+    case = CASES[name]
+    told: list[object] = []
+    with case.client(url) as plain:
+        watched = watch(plain, on_break=told.append)
+        times = _measured(case.provider, case.typed(plain), case.typed(watched))
+    ratio, more = times.watched / times.plain, times.watched - times.plain
+    print(f"\n{name}: {times.size:,} bytes; plain {times.plain:.2f} ms CPU, watched {times.watched:.2f} ({ratio:.3f}x, {more:+.2f} ms)"
+          f", one compare {times.compare:.3f}")  # fmt: skip
+    assert told == []
+    assert times.size > 1_000_000
+    assert more < MOST_MS + times.compare
+
+
+def _measured(provider: Provider, plain: Callable[..., Any], watched: Callable[..., Any]) -> Times:
+    """Both clients send the same growing conversation, call by call."""
+    talk, columns = Talk(provider, N_LETTERS, seed=9), ([], [], [])  # type: tuple[list[float], list[float], list[float]]
+    size = 0
+    for turn in range(N_TURNS, N_TURNS + N_CALLS):
+        request = talk.until(turn).request()
+        fields, body, size = dict(request), request.body, len(request.body)
+        for column, work in zip(columns, (lambda: plain(**fields), lambda: watched(**fields)), strict=False):  # noqa: B023 - run at once
+            column.append(_milliseconds(work))
+        other = bytes(bytearray(body))
+        columns[2].append(_milliseconds(lambda: body == other))  # noqa: B023 - run at once
+    return Times(*(median(column[1:]) for column in columns), size)
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    start = time.thread_time()
+    work()
+    return (time.thread_time() - start) * 1000

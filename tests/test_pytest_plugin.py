@@ -1,0 +1,242 @@
+"""The pytest plugin, in runs of pytest's own: fixtures, assertions whose failures show the byte, and `--cache-guard`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit import AnthropicMessages, Context, OpenAIChat
+from contextkit.errors import ContextKitError, UsageError
+from contextkit.ledger.ledger import Ledger
+from contextkit.pytest_plugin import assert_hit_rate, assert_prefix_kept
+
+pytest.importorskip("uvicorn", reason="the local server is the extra `server`")
+pytest_plugins = "pytester"
+
+PLUGIN = ("-p", "contextkit.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
+HEAD = "You are careful. " * 400
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    return [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
+
+
+# Assertions ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"model": "gpt-5", "messages": said("a")}, {"model": "gpt-5", "messages": said("a", "b", "c")}),
+        ({"model": "claude-sonnet-5-5", "max_tokens": 5, "messages": said("a")},
+         {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": said("a", "b", "c")}),
+        ({"model": "gpt-5", "input": said("a"), "instructions": "x"}, {"model": "gpt-5", "input": said("a", "b"), "instructions": "x"}),
+        (b'{"model":"gpt-5","messages":[{"role":"user","content":"a"}]}',
+         b'{"model": "gpt-5", "messages": [{"content": "a", "role": "user"}, {"role": "assistant", "content": "b"}]}'),
+    ],
+    ids=["chat", "messages", "responses", "bytes"],
+)  # fmt: skip
+def test_a_kept_prefix_passes(before: Any, after: Any) -> None:
+    assert_prefix_kept(before, after)
+    assert_prefix_kept(before, before)
+
+
+def test_a_broken_prefix_shows_level_path_offset_and_both_sides() -> None:
+    before = {"model": "gpt-5", "messages": [{"role": "system", "content": HEAD + "It is 10:30:59."}, *said("a")]}
+    after = {"model": "gpt-5", "messages": [{"role": "system", "content": HEAD + "It is 10:31:00."}, *said("a", "b", "c")]}
+    with pytest.raises(AssertionError) as caught:
+        assert_prefix_kept(before, after)
+    text = str(caught.value)
+    offset = len('"' + HEAD + "It is 10:3")
+    for part in ("level   system", "path    messages[0].content", f"offset  byte {offset}", "It is 10:30:59", "It is 10:31:00"):
+        assert part in text
+
+
+def test_what_stands_behind_the_last_marker_is_free() -> None:
+    block = {"type": "text", "text": HEAD, "cache_control": {"type": "ephemeral"}}
+    before = {"model": "claude-sonnet-5-5", "max_tokens": 5, "system": [block], "messages": said("a")}
+    assert_prefix_kept(before, {**before, "messages": said("another")})
+    with pytest.raises(AssertionError):
+        assert_prefix_kept({**before, "system": HEAD}, {**before, "messages": said("another")})
+
+
+@pytest.mark.parametrize(
+    "provider", [AnthropicMessages("claude-sonnet-5-5", max_tokens=9), OpenAIChat("gpt-6.1-sol")], ids=["anthropic", "openai"]
+)
+def test_requests_and_layouts_of_contextkit_can_be_compared(provider: Any) -> None:
+    context, other = (Context(provider, system=text) for text in (HEAD, HEAD + "Now."))
+    context.user("hello")
+    before = context.request()
+    context.user("and more")
+    assert_prefix_kept(before, context.request())
+    assert_prefix_kept(before.layout, context.request().layout)
+    other.user("hello")
+    with pytest.raises(AssertionError, match="system"):
+        assert_prefix_kept(before, other.request())
+
+
+@pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"model": "gpt-5"}, b"", b"[]", {"messages": [5]}, object()], ids=range(10))
+def test_what_is_no_request_is_said(value: Any) -> None:
+    with pytest.raises(ContextKitError):
+        assert_prefix_kept(value, value)
+    with pytest.raises(UsageError):
+        assert_prefix_kept({"messages": said("a")}, 5)
+
+
+def test_an_empty_ledger_has_no_hit_rate() -> None:
+    with pytest.raises(AssertionError, match="no calls recorded"):
+        assert_hit_rate(Ledger())
+
+
+# Fixtures -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_fixtures_serve_a_real_client(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(f"""
+        import anthropic
+
+        HEAD = {HEAD!r}
+
+        def ask(server, turns):
+            client = anthropic.Anthropic(base_url=server.url, api_key="any")
+            messages, bodies = [], []
+            for turn in range(turns):
+                messages = [*messages, {{"role": "user", "content": f"turn {{turn}}"}}]
+                system = [{{"type": "text", "text": HEAD, "cache_control": {{"type": "ephemeral"}}}}]
+                bodies.append(dict(model="claude-sonnet-5-5", max_tokens=50, system=system, messages=messages))
+                reply = client.messages.create(**bodies[-1])
+                messages = [*messages, {{"role": "assistant", "content": reply.content}}]
+            client.close()
+            return bodies
+
+        def test_good(provider_server, ledger, assert_prefix_kept, assert_hit_rate):
+            before, *_, after = ask(provider_server, 30)
+            assert_prefix_kept(before, after)
+            assert_hit_rate(ledger, at_least=0.8)
+            assert len(ledger) == 30
+
+        def test_cold(provider_server, ledger, assert_hit_rate):
+            ask(provider_server, 1)
+            assert_hit_rate(ledger)
+    """)
+    ran = pytester.runpytest_subprocess(*PLUGIN)
+    ran.assert_outcomes(passed=1, failed=1)
+    ran.stdout.fnmatch_lines(["*hit rate 0.000 is below 0.95*"])
+
+
+# --cache-guard ------------------------------------------------------------------------------------------------------------
+
+AGENT = f"""
+import asyncio
+import pytest
+
+HEAD = {HEAD!r}
+
+def talk(client, heads):
+    messages = []
+    for number, head in enumerate(heads):
+        messages = [*messages, {{"role": "user", "content": f"turn {{number}}"}}]
+        client.chat.completions.create(model="gpt-6.1-sol", messages=[{{"role": "system", "content": head}}, *messages])
+        messages = [*messages, {{"role": "assistant", "content": "ok"}}]
+
+def openai_client(server):
+    import openai
+    return openai.OpenAI(base_url=server.url + "/v1", api_key="any")
+"""
+TESTS = """
+def test_kept(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client, [HEAD] * 3)
+
+def test_broken(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client, [HEAD, "Now " + HEAD])
+
+def test_broken_in_a_copy(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client.with_options(timeout=9), [HEAD, "Now " + HEAD])
+
+def test_broken_async(provider_server):
+    async def run():
+        import anthropic
+        async with anthropic.AsyncAnthropic(base_url=provider_server.url, api_key="any") as client:
+            for number, head in enumerate((HEAD, "Now " + HEAD)):
+                system = [{"type": "text", "text": head, "cache_control": {"type": "ephemeral"}}]
+                said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}, {"role": "user", "content": "hum"}]
+                await client.messages.create(model="claude-sonnet-5-5", max_tokens=9, system=system, messages=said[:2 * number + 1])
+    asyncio.run(run())
+
+@pytest.fixture
+def goodbye(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client, [HEAD])
+        yield
+        talk(client, ["Now " + HEAD] * 2)
+
+def test_broken_in_teardown(goodbye):
+    pass
+
+def test_another_conversation_of_another_test(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client, ["Now " + HEAD] * 2)
+
+def test_fails_by_itself(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client, [HEAD, "Now " + HEAD])
+    assert 1 == 2
+"""
+
+
+def test_the_guard_fails_the_tests_that_break_a_prefix(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_agent=AGENT + TESTS)
+    ran = pytester.runpytest_subprocess(*PLUGIN, "--cache-guard", "-rA")
+    ran.assert_outcomes(passed=3, failed=4, errors=1)
+    ran.stdout.fnmatch_lines(
+        ["*--cache-guard: a prefix was broken*", "*level   system*", "*path    messages?0?.content*", "*test_agent.py:*"]
+    )
+    ran.stdout.fnmatch_lines(["*assert 1 == 2*"])
+
+
+def test_without_the_option_nothing_is_watched(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_agent=AGENT + TESTS)
+    pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=6, failed=1)
+
+
+def test_clients_imported_before_the_run_are_watched_too(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import openai, anthropic")
+    pytester.makepyfile(test_agent=AGENT + TESTS)
+    pytester.runpytest_subprocess(*PLUGIN, "--cache-guard").assert_outcomes(passed=3, failed=4, errors=1)
+
+
+def test_the_guard_goes_with_the_run(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_nothing(): pass")
+    code = f"""
+import pytest, openai
+before = openai._base_client.SyncAPIClient.__init__
+code = pytest.main([{", ".join(map(repr, PLUGIN))}, "--cache-guard"])
+assert code == 0
+assert openai._base_client.SyncAPIClient.__init__ is before
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=pytester.path, capture_output=True)
+
+
+HEAVY = "{'anthropic', 'openai', 'starlette', 'uvicorn', 'pydantic', 'httpx2', 'numpy', 'tiktoken'}"
+
+
+@pytest.mark.parametrize("options", [(), ("--cache-guard",)], ids=["off", "on"])
+def test_the_plugin_imports_nothing_before_it_is_needed(options: tuple[str, ...], pytester: pytest.Pytester) -> None:
+    heavy = HEAVY if not options else HEAVY.replace("'pydantic', ", "")
+    pytester.makepyfile(
+        f"def test_nothing():\n    import sys\n    assert {{name.partition('.')[0] for name in sys.modules}} & {heavy} == set()"
+    )
+    pytester.runpytest_subprocess(*PLUGIN, *options).assert_outcomes(passed=1)
+
+
+def test_the_plugin_is_registered_under_the_name_of_its_module() -> None:
+    settings = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["entry-points"]["pytest11"] == {"contextkit.pytest_plugin": "contextkit.pytest_plugin"}
