@@ -17,6 +17,7 @@ from contextkit.errors import ContextKitError
 
 COMMANDS = {
     "demo": "contextkit.cli.demo",
+    "lint": "contextkit.cli.lint",
     "replay": "contextkit.cli.replay",
     "report": "contextkit.cli.report",
     "serve": "contextkit.cli.serve",
@@ -56,6 +57,7 @@ def cli() -> None:
     \b
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report session.jsonl              what a recorded session lost, and to what
+    contextkit lint src/                         what will break the prefix, in code and in recorded requests
     contextkit replay session.jsonl              the same session through contextkit
     contextkit serve --port 8089                 a local provider for tests
     contextkit simulate traces/ --capacity 10k   what an engine's cache would have done with a trace

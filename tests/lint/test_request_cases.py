@@ -40,8 +40,8 @@ def exchanges(shared: dict[str, Any], case: dict[str, Any]) -> list[Exchange]:
     """The calls of a case."""
     bodies = [*case.get("earlier", ()), *([case["before"]] if "before" in case else ()), case["after"]]
     n = len(bodies)
-    starts, sessions, lanes = case.get("seconds", [10.0 * i for i in range(n)]), case.get("sessions", ["s"] * n), case.get("lanes", ["main"] * n)
-    usages = case.get("usages", [None] * n)
+    starts, usages = case.get("seconds", [10.0 * i for i in range(n)]), case.get("usages", [None] * n)
+    sessions, lanes = case.get("sessions", ["s"] * n), case.get("lanes", ["main"] * n)
     return [_exchange(f"r{i + 1}", {**shared, **bodies[i]}, starts[i], sessions[i], lanes[i], usages[i], case) for i in range(n)]
 
 

@@ -33,7 +33,8 @@ def noted(file: Path, comment: re.Pattern[str]) -> set[tuple[int, str]]:
 def test_a_file_has_the_findings_its_comments_say(file: Path) -> None:
     expected = noted(file, EXPECT)
     asked = [row for row in hazards() if row.code[2] == file.stem[2] or row.code in {code for _, code in expected}]
-    places = [(one.place.line, one.code, one.message) for one in find_in_code([file], LintConfig(), asked) if isinstance(one.place, CodePlace)]
+    findings = find_in_code([file], LintConfig(), asked)
+    places = [(one.place.line, one.code, one.message) for one in findings if isinstance(one.place, CodePlace)]
     found = {(line, code) for line, code, _ in places}
     assert expected - found == set(), "not found"
     assert [place for place in places if place[:2] not in expected | noted(file, ALSO)] == [], "found, but not expected"

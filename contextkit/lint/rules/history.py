@@ -16,7 +16,7 @@ from contextkit.lint.trace.rule import Block, Change, Sent, Step
 
 MEDIA = frozenset({"image", "document", "video", "audio", "input_audio", "file"})
 """Types of blocks that hold no words of their own."""
-_PICTURES = frozenset({"image", "image_url", "input_image", "inlineData", "inline_data"})
+_PICTURES = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
 
 
 def bodies(blocks: Sequence[Block]) -> frozenset[bytes]:
@@ -74,6 +74,14 @@ def tail(step: Step) -> list[Block]:
     return found
 
 
+def floated(step: Step, change: Change) -> Sequence[Block]:
+    """Blocks at the end of the earlier call that stand at the end of the later one, with an answer put in before them."""
+    if change.was or not any(block.role in ("assistant", "model") for block in change.now):
+        return ()
+    rest = step.before.blocks[change.at :]
+    return rest if rest and _agree(rest, step.after.blocks[-len(rest) :]) else ()
+
+
 def n_pictures(sent: Sent) -> int:
     """Pictures in the messages, those in tool results included."""
     return sum(_pictures(block.value) for block in sent.blocks if block.level == "messages")
@@ -81,7 +89,7 @@ def n_pictures(sent: Sent) -> int:
 
 def _pictures(value: Json) -> int:
     if isinstance(value, dict):
-        is_one = value.get("type") in _PICTURES or bool(value.keys() & {"inlineData", "inline_data"}) or isinstance(value.get("image"), dict)
+        is_one = value.get("type") in _PICTURES or isinstance(value.get("image"), dict) or bool(_PICTURES & value.keys())
         return int(is_one) or sum(_pictures(item) for item in value.values() if isinstance(item, (dict, list)))
     return sum(map(_pictures, value)) if isinstance(value, list) else 0
 
@@ -104,8 +112,17 @@ def front_cut(before: Sequence[Block], after: Sequence[Block]) -> int:
     if kept >= len(after) or kept >= len(before) or before[kept].message > 1:
         return 0
     start = places.get(after[kept].body, -1)
-    is_shift = start > kept and all(a.body == b.body for a, b in zip(before[start:], after[kept:], strict=False))
+    is_shift = start > kept and _opens(before, kept) and _opens(before, start) and _agree(before[start:], after[kept:])
     return start - kept if is_shift else 0
+
+
+def _opens(blocks: Sequence[Block], at: int) -> bool:
+    """Whether a message begins there."""
+    return at == 0 or blocks[at - 1].message != blocks[at].message
+
+
+def _agree(one: Sequence[Block], other: Sequence[Block]) -> bool:
+    return all(a.body == b.body for a, b in zip(one, other, strict=False))
 
 
 def cuts(step: Step) -> list[int]:

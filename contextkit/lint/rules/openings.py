@@ -5,12 +5,21 @@ Takes the calls of a recording, gives what two conversations can be compared by;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.detect import Calls
 from contextkit.lint.trace.rule import Sent
+
+
+class Calls(Protocol):
+    """All calls of a recording, as a rule on a whole session is asked with them."""
+
+    @property
+    def conversations(self) -> Mapping[str, Sequence[Sent]]:
+        """Name of a conversation → its calls, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

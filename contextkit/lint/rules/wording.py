@@ -12,11 +12,15 @@ from functools import lru_cache
 from contextkit.lint.rules.shapes import differing_span, differs_only_in, texts_of
 from contextkit.lint.trace.rule import Change, Step
 
-_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?"
+    r"|dec(?:ember)?)"
+)
 _DAY = r"(?:mon|tue(?:s)?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
 _DATE = (
     rf"(?:\b{_DAY},?\s+)?(?:\b\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?!\d)|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}\b"
-    rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\.?(?:\s+of)?\s+{_MONTH}\b(?:,?\s+\d{{4}}\b)?|\b{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
+    rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\.?(?:\s+of)?\s+{_MONTH}\b(?:,?\s+\d{{4}}\b)?"
+    rf"|\b{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
     r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b20\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\b"
 )
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?\s*(?:[ap]\.?m\b\.?)?(?:\s*(?:Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}\b))?"
@@ -36,12 +40,13 @@ ID = re.compile(
 """What nobody chose: a uuid, a run of hexadecimal digits, a long token of letters and digits, a long number."""
 
 ABOUT: dict[str, re.Pattern[str]] = {
-    "id": re.compile(r"\b(?:request|trace|session|run|span|correlation|conversation|billing|turn)[ _-]?(?:id|header|key)?\b|\bid\b|nonce|uuid"
-                     r"|\bhash\b|checksum|fingerprint|\bbuild\b|\bx-[\w-]+", re.IGNORECASE),
-    "place": re.compile(r"\bcwd\b|(?:working|current|root|home) (?:dir|folder)|\bdirectory\b|\bfolder\b|workspace|\brepo(?:sitory)?\b|\bgit\b"
-                        r"|\bbranch\b|\bcommit\b|platform|operating system|\bos\b|host ?name|\bmachine\b|\bterminal\b|\bshell\b|environment"
-                        r"|\benv\b|file tree|\bfiles\b", re.IGNORECASE),
-    "memory": re.compile(r"memor(?:y|ies)|recall|retriev|remember|relevant (?:context|document|passage|fact|info|snippet|note|knowledge)"
+    "id": re.compile(r"\b(?:request|trace|session|run|span|correlation|conversation|billing|turn)[ _-]?(?:id|header|key)?\b|\bid\b"
+                     r"|nonce|uuid|\bhash\b|checksum|fingerprint|\bbuild\b|\bx-[\w-]+", re.IGNORECASE),
+    "place": re.compile(r"\bcwd\b|(?:working|current|root|home) (?:dir|folder)|\bdirectory\b|\bfolder\b|workspace|\brepo(?:sitory)?\b"
+                        r"|\bgit\b|\bbranch\b|\bcommit\b|platform|operating system|\bos\b|host ?name|\bmachine\b|\bterminal\b|\bshell\b"
+                        r"|environment|\benv\b|file tree", re.IGNORECASE),
+    "memory": re.compile(r"memor(?:y|ies)|recall|retriev|remember"
+                         r"|relevant (?:context|document|passage|fact|info|snippet|note|knowledge)"
                          r"|knowledge base|search results|past conversation|previous conversation|you know|\bdocuments?\b", re.IGNORECASE),
     "plan": re.compile(r"\bto-?dos?\b|todo_?list|\btasks?\b|\bplan\b|checklist|scratchpad|\bprogress\b|current state|\bin_progress\b",
                        re.IGNORECASE),
@@ -55,9 +60,10 @@ BOX = re.compile(r"^\s*(?:[-*]\s*)?(?:\[[ xX~>-]\]|[☐☑✓✔✗])", re.MULTI
 """Items of a list of tasks."""
 GIT_LINE = re.compile(r"^(?:[ MADRCU?!]{2} |\s*(?:modified|deleted|new file|renamed):)\s*\S+$", re.MULTILINE)
 """A line of `git status`."""
-PATH = re.compile(r"(?:^|[\s\"'`(=:<>])(?:[A-Za-z]:\\|~?/)[\w.@+~-]+(?:[\\/][\w.@+~ -]+)*")
+PATH = re.compile(r"(?:^|[\s\"'`(=:])(?:[A-Za-z]:\\|~?/)[\w.@+~-]+(?:[\\/][\w.@+~ -]+)*")
 """An absolute path."""
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|<[A-Za-z]|\*\*|[^.!?]{1,100}:\s*$)")
+_TAG = re.compile(r"\s*<[^>]*>?")
 _LABEL = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w '()/-]{0,40}):\s")
 _LOOK_BACK = 6_000
 
@@ -74,6 +80,10 @@ class Edited:
     """What both say in front of them."""
     behind: str
     """What both say behind them."""
+    lead: int
+    """Characters that agree in front."""
+    trail: int
+    """Characters that agree behind."""
     heading: str
     """The heading the lines stand below, and the labels in them."""
     span: tuple[str, str]
@@ -87,12 +97,17 @@ class Edited:
     @property
     def is_at_end(self) -> bool:
         """Whether hardly anything follows that is equal."""
-        return len(self.behind) <= 80
+        return self.trail <= 80
 
     @property
     def is_late(self) -> bool:
         """Whether at least half of the text comes before it."""
-        return len(self.before) >= max(len(self.was), len(self.now)) + len(self.behind)
+        return self.lead >= max(map(len, self.span)) + self.trail
+
+    @property
+    def share(self) -> float:
+        """How much of the longer text stayed."""
+        return (self.lead + self.trail) / max(1, self.lead + self.trail + max(map(len, self.span)))
 
     def is_about(self, subject: str) -> bool:
         """Whether heading or labels name a subject of `ABOUT`."""
@@ -117,19 +132,21 @@ def between(was: str, now: str) -> Edited:
     ends = [text.find("\n", len(text) - rest) if rest else -1 for text in (was, now)]
     behind = was[ends[0] :] if ends[0] >= 0 else ""
     lines = tuple(text[line : end if end >= 0 else len(text)] for text, end in zip((was, now), ends, strict=True))
-    return Edited(lines[0], lines[1], was[:line], behind, _heading(was[max(0, line - _LOOK_BACK) : line], lines), (one, other))
+    heading = _heading(was[max(0, line - _LOOK_BACK) : line], lines)
+    return Edited(lines[0], lines[1], was[:line], behind, start, rest, heading, (one, other))
 
 
 def _heading(front: str, lines: tuple[str, ...]) -> str:
     """The nearest heading in front, then headings and labels of the lines themselves."""
-    above = next((line for line in reversed(front.splitlines()) if _HEADING.match(line)), "")
+    above = next((_said_of(line) for line in reversed(front.splitlines()) if _HEADING.match(line)), "")
     inside = [found for text in lines for line in text.splitlines()[:200] if (found := _said_of(line))]
     return "\n".join(dict.fromkeys([above.strip(), *inside])).strip()
 
 
 def _said_of(line: str) -> str:
     if _HEADING.match(line):
-        return line.strip()[:200]
+        tag = _TAG.match(line)
+        return tag[0] if tag else line.strip()[:200]
     label = _LABEL.match(line)
     return label[1] if label else ""
 

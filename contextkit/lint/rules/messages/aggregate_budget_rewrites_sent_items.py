@@ -41,5 +41,26 @@ In contextkit an entry's bytes are fixed when it is written, so a later result c
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import is_elided, shortened, size, tail
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM07", "aggregate-budget-rewrites-sent-items", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+_LARGE = 2_000
+
+
+def _squeezed(step: Step, change: Change) -> Evidence | None:
+    """Earlier items are cut in the call that brings a large new one."""
+    if change.level != "messages":
+        return None
+    cut = [(was, now) for was, now in shortened(change) if is_elided(text_of(was), text_of(now))]
+    lost = sum(len(was.body) - len(now.body) for was, now in cut)
+    new = max((size([block]) for block in tail(step)), default=0)
+    if not cut or new < max(_LARGE, lost // 2):
+        return None
+    return Evidence(f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}")
+
+
+HAZARD = Hazard(
+    "CKM07", "aggregate-budget-rewrites-sent-items", "A", "error", requests=(RequestRule("change", _squeezed, 30),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -40,5 +40,18 @@ keys in arguments, and the log stores bytes, in a file or as `bytea`, not as `js
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.respelled import Respelling, respelling
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM14", "args-key-order-drift", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+
+def _respelled(step: Step, change: Change) -> Evidence | None:
+    if respelling(change) is not Respelling.ORDER:
+        return None
+    what = "arguments of an earlier call" if any(block.type == "call" for block in change.was) else "an earlier item"
+    return Evidence(f"JSON in the {what} says the same with other keys first or other blanks")
+
+
+HAZARD = Hazard(
+    "CKM14", "args-key-order-drift", "A", "error", requests=(RequestRule("change", _respelled, 12),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

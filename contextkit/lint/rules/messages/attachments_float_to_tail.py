@@ -40,5 +40,29 @@ contextkit parts stay in the entry they were said in.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import MEDIA, floated, gone, messages
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM21", "attachments-float-to-tail", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+_LARGE = 1_000
+"""Bytes from which on a block of text that moves is an attached file."""
+
+
+def _floated(step: Step, change: Change) -> Evidence | None:
+    lost = {block.body: block for block in gone(change) if _is_attachment(block)} if change.level == "messages" else {}
+    floats = [block for block in floated(step, change) if _is_attachment(block)]
+    if floats:
+        return Evidence(f"{len(floats)} attachment{'s' * (len(floats) > 1)} moved on to the newest message", floats[0].path)
+    moved = [block for block in messages(step.after) if block.body in lost and block.message > lost[block.body].message]
+    if not moved:
+        return None
+    return Evidence(f"{len(moved)} attachment{'s' * (len(moved) > 1)} moved from {lost[moved[0].body].path} to {moved[0].path}")
+
+
+def _is_attachment(block: Block) -> bool:
+    return block.type in MEDIA or (block.type == "text" and block.role == "user" and len(block.body) >= _LARGE)
+
+
+HAZARD = Hazard(
+    "CKM21", "attachments-float-to-tail", "A", "error", requests=(RequestRule("change", _floated, 15),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -41,6 +41,40 @@ each time.
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import orjson
 
-HAZARD = Hazard("CKM13", "call-id-regenerated", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+from contextkit.canonical import Json
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.shapes import paired
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
+
+_IDS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id", "toolUseId"})
+
+
+def _renamed(step: Step, change: Change) -> Evidence | None:
+    pairs = paired(change)
+    if change.level != "messages" or not pairs or not all(_differs_in_id(*pair) for pair in pairs):
+        return None
+    return Evidence(f"{len(pairs)} block{'s' * (len(pairs) > 1)} of earlier turns differ{'s' * (len(pairs) == 1)} only in ids")
+
+
+def _differs_in_id(was: Block, now: Block) -> bool:
+    return was.role == now.role and _rest(was) == _rest(now)
+
+
+def _rest(block: Block) -> bytes:
+    return orjson.dumps(_nameless(orjson.loads(block.body)))
+
+
+def _nameless(value: Json) -> Json:
+    """Without its ids; those inside a call's arguments are the model's own words and stay."""
+    if not isinstance(value, dict):
+        return value
+    inner = {"toolUse", "toolResult", "functionCall", "functionResponse"}
+    return {key: _nameless(item) if key in inner else item for key, item in value.items() if key not in _IDS}
+
+
+HAZARD = Hazard(
+    "CKM13", "call-id-regenerated", "A", "error", requests=(RequestRule("change", _renamed, 8),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -43,5 +43,39 @@ In contextkit a compaction is an entry with its price in tokens; `contextkit rep
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import come, messages, size
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
-HAZARD = Hazard("CKM27", "compaction-too-early", "A", "warning", confirmed_by=("messages_changed", "context_compacted"))
+
+def _folded(step: Step, change: Change) -> Evidence | None:
+    """Many messages gave way to a text about them."""
+    if change.level != "messages" or change.was[:1] == () or change.was[0].message > 2 or not _is_fold(change):
+        return None
+    times = 1 + sum(_shrank(a, b) for a, b in zip(step.earlier, step.earlier[1:], strict=False))
+    filled = _filled(step.before)
+    what = f"{len(change.was)} blocks were folded into {len(change.now)} at {filled:.0%} of the model's window"
+    return Evidence(f"{what}, time {times} in this conversation: what stands behind them is written again")
+
+
+def _is_fold(change: Change) -> bool:
+    new = come(change)
+    is_told = bool(new) and all(block.type == "text" for block in new)
+    return is_told and len({block.message for block in change.was}) >= 3 and 2 * size(change.now) < size(change.was)
+
+
+def _shrank(before: Sent, after: Sent) -> bool:
+    one, other = messages(before), messages(after)
+    return bool(one and other) and one[0].body != other[0].body and 2 * size(other) < size(one)
+
+
+def _filled(sent: Sent) -> float:
+    """How much of the window a call took, by its bill, else by its bytes."""
+    usage = sent.usage
+    billed = sum(n or 0 for n in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)) if usage else 0
+    return (billed or size(sent.blocks) / sent.row.bytes_per_token) / max(1, sent.row.window_tokens)
+
+
+HAZARD = Hazard(
+    "CKM27", "compaction-too-early", "A", "warning", requests=(RequestRule("change", _folded, 44),),
+    confirmed_by=("messages_changed", "context_compacted"),
+)  # fmt: skip

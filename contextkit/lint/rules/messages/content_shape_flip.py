@@ -41,6 +41,46 @@ blocks, and its breakpoints are spliced into bytes that stay the same.
 
 from __future__ import annotations
 
+from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.shapes import paired
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM10", "content-shape-flip", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+_PLAIN = frozenset({"type", "text", "cache_control"})
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+
+
+def _flipped(step: Step, change: Change) -> Evidence | None:
+    pairs = paired(change)
+    if change.level == "tools" or not pairs or not all(_is_flip(*pair) for pair in pairs):
+        return None
+    return Evidence("the same text, once as a string and once as a list of blocks")
+
+
+def _is_flip(was: Block, now: Block) -> bool:
+    return was.role == now.role and was.value != now.value and _bare(was.value) == _bare(now.value) and _has_flip(was.value, now.value)
+
+
+def _has_flip(was: Json, now: Json) -> bool:
+    """Whether a string stands where a block or a list stands, at the same place."""
+    if isinstance(was, str) or isinstance(now, str):
+        return type(was) is not type(now)
+    if isinstance(was, dict) and isinstance(now, dict):
+        return any(_has_flip(was.get(key), now.get(key)) for key in was.keys() & now.keys())
+    return False
+
+
+def _bare(value: Json) -> Json:
+    """A list of one text block, and a text block, as its string."""
+    if isinstance(value, list):
+        return _bare(value[0]) if len(value) == 1 else [_bare(item) for item in value]
+    if isinstance(value, dict):
+        is_text = isinstance(value.get("text"), str) and value.keys() <= _PLAIN and value.get("type", "text") in _TEXTS
+        return value["text"] if is_text else {key: _bare(item) for key, item in value.items() if key != "cache_control"}
+    return value
+
+
+HAZARD = Hazard(
+    "CKM10", "content-shape-flip", "A", "error", requests=(RequestRule("change", _flipped, 5),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -39,5 +39,29 @@ edited; `context.notice(...)` tells of the outage and `call.deny("github is offl
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import is_notice, is_restored
+from contextkit.lint.rules.shapes import paired
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM23", "dangling-reference-scrub", "A", "warning", confirmed_by=("messages_changed", "input_changed"))
+
+def _scrubbed(step: Step, change: Change) -> Evidence | None:
+    pairs = [(text_of(was), text_of(now)) for was, now in paired(change)] if change.level == "messages" else []
+    if not pairs or not all(is_notice(*pair) for pair in pairs):
+        return None
+    return Evidence(f"an earlier {change.was[0].type} gave way to a notice that something is missing")
+
+
+def _restored(step: Step, change: Change) -> Evidence | None:
+    """A notice gave way to what stood there before it."""
+    pairs = [(text_of(was), text_of(now)) for was, now in paired(change)] if change.level == "messages" else []
+    if not pairs or not all(is_notice(now, was) for was, now in pairs) or not is_restored(step, change, len(step.earlier)):
+        return None
+    return Evidence("a notice that something is missing gave way to what stood there before it")
+
+
+HAZARD = Hazard(
+    "CKM23", "dangling-reference-scrub", "A", "warning",
+    requests=(RequestRule("change", _scrubbed, 20), RequestRule("change", _restored, 20)),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

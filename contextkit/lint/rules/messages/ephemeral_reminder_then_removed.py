@@ -42,5 +42,46 @@ and part of the history from then on.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import come, floated, gone, last_message
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM09", "ephemeral-reminder-then-removed", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+
+def _removed(step: Step, change: Change) -> Evidence | None:
+    """Text of what was the newest message is gone, and nothing new stands in its place."""
+    if change.level != "messages" or not change.was or not _was_newest(step, change):
+        return _moved_on(step, change)
+    lost, new = gone(change), come(change)
+    is_block = bool(lost) and not new and all(block.type == "text" and block.role != "assistant" for block in lost)
+    is_part = len(lost) == len(new) == 1 and _is_less(lost[0], new[0])
+    if not is_block and not is_part:
+        return None
+    n_characters = sum(len(text_of(block)) for block in lost) - sum(len(text_of(block)) for block in new)
+    return Evidence(f"{n_characters:,} characters that the newest message of the call before carried are not in it any more")
+
+
+def _was_newest(step: Step, change: Change) -> bool:
+    """Whether the message was the last the user's side said: the end of the call before, with messages of one role taken together."""
+    last = last_message(step.before)
+    return all(block.message >= last - 1 for block in change.was)
+
+
+def _moved_on(step: Step, change: Change) -> Evidence | None:
+    """Text that stood at the end of the newest message stands at the end of the new one."""
+    moved = floated(step, change)
+    if not moved or any(block.type != "text" or block.role == "assistant" for block in moved):
+        return None
+    return Evidence("the text at the end of the call before has left its message for the newest one", moved[0].path)
+
+
+def _is_less(was: Block, now: Block) -> bool:
+    """Whether a piece was taken from the end or the beginning of what the user or a tool said; of a result, less than half."""
+    said, left = text_of(was), text_of(now)
+    is_part = bool(left.strip()) and (said.startswith(left.rstrip()) or said.endswith(left.lstrip()))
+    return is_part and was.role != "assistant" and was.type == now.type and (was.type == "text" or 2 * len(left) >= len(said))
+
+
+HAZARD = Hazard(
+    "CKM09", "ephemeral-reminder-then-removed", "A", "error", requests=(RequestRule("change", _removed, 18),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

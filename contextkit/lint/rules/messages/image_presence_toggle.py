@@ -40,5 +40,21 @@ With contextkit that is `context.spawn("What does the screen show?")`, a lane wi
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import n_pictures
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM20", "image-presence-toggle", "D", "warning", confirmed_by=("messages_changed", "input_changed"))
+
+def _toggled(step: Step) -> Evidence | None:
+    """The first image came, or the last one went, on a provider whose message cache it invalidates."""
+    if step.after.row.provider != "anthropic" or step.after.wire == "bedrock_converse":
+        return None
+    was, now = n_pictures(step.before), n_pictures(step.after)
+    if bool(was) == bool(now):
+        return None
+    return Evidence(f"images in the messages: {was} in the call before, {now} now", path="messages", was=str(was), now=str(now))
+
+
+HAZARD = Hazard(
+    "CKM20", "image-presence-toggle", "D", "warning", requests=(RequestRule("step", _toggled),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

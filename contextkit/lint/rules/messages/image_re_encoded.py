@@ -41,5 +41,35 @@ A part of type `image` given to `context.user([...])` is kept as it was given, a
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import MEDIA
+from contextkit.lint.rules.shapes import differing_strings, paired
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM19", "image-re-encoded", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+_LONG = 40
+"""Characters from which on a string may be the data of an image; shorter ones that differ are its media type."""
+
+
+def _encoded(step: Step, change: Change) -> Evidence | None:
+    pairs = paired(change) if change.level == "messages" else []
+    if not pairs or not all(_is_re_encoded(*pair) for pair in pairs):
+        return None
+    was, now = pairs[0]
+    return Evidence(f"the image at the same place has other data: {len(was.body):,} bytes were sent, {len(now.body):,} are now")
+
+
+def _is_re_encoded(was: Block, now: Block) -> bool:
+    """Whether only data differs: strings without blanks inside of a picture or a result that holds one."""
+    found = differing_strings(was.value, now.value) if was.type == now.type else None
+    is_media = was.type in MEDIA or any(word in was.body for word in (b'"image', b"data:image", b'"inline_data', b'"inlineData'))
+    data = [pair for pair in found or () if any(map(_is_data, pair))]
+    return is_media and bool(data) and all("/" in one for one, other in found or () if (one, other) not in data)
+
+
+def _is_data(text: str) -> bool:
+    return len(text) >= _LONG and not any(char.isspace() for char in text[:400])
+
+
+HAZARD = Hazard(
+    "CKM19", "image-re-encoded", "A", "error", requests=(RequestRule("change", _encoded, 9),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

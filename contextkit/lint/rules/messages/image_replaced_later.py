@@ -42,5 +42,23 @@ If they must go, drop many at once. In contextkit a part said stays until `conte
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import pictures_lost
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM18", "image-replaced-later", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+
+def _replaced(step: Step, change: Change) -> Evidence | None:
+    lost = pictures_lost(change) if change.level == "messages" and change.now else 0
+    if not lost and not _is_removed(change):
+        return None
+    n = lost or len(change.was)
+    return Evidence(f"{n} image{'s' * (n > 1)} of earlier messages {'gave way to text' if change.now else 'are gone'}")
+
+
+def _is_removed(change: Change) -> bool:
+    return change.level == "messages" and not change.now and all(pictures_lost(change) and block.type == "image" for block in change.was)
+
+
+HAZARD = Hazard(
+    "CKM18", "image-replaced-later", "A", "error", requests=(RequestRule("change", _replaced, 17),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -39,5 +39,17 @@ program says, keeps integers beyond 64 bits exact and refuses NaN, naming the pa
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.respelled import Respelling, respelling
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM30", "number-format-drift", "I", "note", confirmed_by=("messages_changed", "input_changed"))
+
+def _reprinted(step: Step, change: Change) -> Evidence | None:
+    if respelling(change) is not Respelling.NUMBERS:
+        return None
+    return Evidence("values of an earlier item are numerically equal and written otherwise")
+
+
+HAZARD = Hazard(
+    "CKM30", "number-format-drift", "I", "note", requests=(RequestRule("change", _reprinted, 11),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

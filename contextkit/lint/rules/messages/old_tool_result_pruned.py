@@ -45,5 +45,23 @@ let go of old ones.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import is_placeholder, shortened
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM06", "old-tool-result-pruned", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+
+def _pruned(step: Step, change: Change) -> Evidence | None:
+    if change.level != "messages":
+        return None
+    pairs = [(text_of(was), text_of(now)) for was, now in shortened(change) if was.type == "result"]
+    cleared = [pair for pair in pairs if is_placeholder(*pair)]
+    if not cleared or len(cleared) < len(pairs):
+        return None
+    lost = sum(len(was) - len(now) for was, now in cleared)
+    return Evidence(f"{len(cleared)} earlier tool result{'s' * (len(cleared) > 1)} gave way to a placeholder, {lost:,} characters less")
+
+
+HAZARD = Hazard(
+    "CKM06", "old-tool-result-pruned", "A", "error", requests=(RequestRule("change", _pruned, 24),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

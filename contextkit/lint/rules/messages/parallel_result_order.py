@@ -41,5 +41,22 @@ has arrived.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import bodies, messages
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM11", "parallel-result-order", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+
+def _reordered(step: Step, change: Change) -> Evidence | None:
+    """Results, or calls, all of which stood there before and stand there still."""
+    touched = (*change.was, *change.now)
+    if change.level != "messages" or any(block.type not in ("result", "call") for block in touched):
+        return None
+    moved = bodies(touched)
+    if not moved <= bodies(messages(step.before)) or not moved <= bodies(messages(step.after)):
+        return None
+    return Evidence(f"the {touched[0].type}s of one turn stand in another order")
+
+
+HAZARD = Hazard(
+    "CKM11", "parallel-result-order", "A", "error", requests=(RequestRule("change", _reordered, 10),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -40,5 +40,37 @@ part, and say it again without it; the branch shares everything in front.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import MEDIA, bodies, come, gone, is_restored, messages
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM24", "poisoned-block-retained", "B", "warning", confirmed_by=("messages_changed", "input_changed"))
+
+def _refused(step: Step, change: Change) -> Evidence | None:
+    """A file or image left the history in the call behind one that was refused."""
+    lost = [block for block in gone(change) if block.type in MEDIA] if change.level == "messages" else []
+    if not lost or not step.before.exchange.error:
+        return None
+    return Evidence(f"{lost[0].type} at {lost[0].path} was left out after {step.before.exchange.error}", lost[0].path)
+
+
+def _alternates(step: Step, change: Change) -> Evidence | None:
+    """A block that came back, or one that goes for the second time."""
+    if change.level != "messages" or len(step.earlier) < 2 or (change.was and change.now and not _has_media(change)):
+        return None
+    touched = bodies([block for block in (*come(change), *gone(change)) if block.type in MEDIA])
+    is_back = not change.was and is_restored(step, change)
+    older = [bodies(messages(sent)) for sent in step.earlier[-4:-1]]
+    is_second = bool(touched) and any(touched <= one for one in older) and any(not touched & one for one in older)
+    if not is_back and not is_second:
+        return None
+    return Evidence(f"{(change.now or change.was)[0].type} is there and not there in turn, from call to call")
+
+
+def _has_media(change: Change) -> bool:
+    return any(block.type in MEDIA for block in (*change.was, *change.now))
+
+
+HAZARD = Hazard(
+    "CKM24", "poisoned-block-retained", "B", "warning",
+    requests=(RequestRule("change", _refused, 16), RequestRule("change", _alternates, 16)),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -42,5 +42,32 @@ thinking.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import gone
+from contextkit.lint.rules.shapes import paired
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM01", "reasoning-stripped-on-replay", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+
+def _stripped(step: Step, change: Change) -> Evidence | None:
+    lost = gone(change)
+    if change.level != "messages" or not lost or any(block.type != "thinking" for block in lost):
+        return None
+    kept = {block.body for block in change.was}
+    if any(block.body not in kept and block.type != "thinking" for block in change.now):
+        return None
+    fate = "changed" if any(block.body not in kept for block in change.now) else "left"
+    return Evidence(f"the thinking of earlier turns {fate}, {len(lost)} block{'s' * (len(lost) > 1)}", lost[0].path)
+
+
+def _cut(step: Step, change: Change) -> Evidence | None:
+    """The think block within an answer's text is gone."""
+    pairs = [(text_of(was), text_of(now)) for was, now in paired(change) if was.type == "text"] if change.level == "messages" else []
+    if not any("<think" in was and "<think" not in now for was, now in pairs):
+        return None
+    return Evidence("the thinking within an earlier answer's text is gone")
+
+
+HAZARD = Hazard(
+    "CKM01", "reasoning-stripped-on-replay", "A", "error", requests=(RequestRule("change", _stripped, 19), RequestRule("change", _cut, 21)),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -39,5 +39,40 @@ epoch.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
+from contextkit.lint.trace.blocks import text_of
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM08", "recency-window-advances", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+_LEAST = 100
+"""Bytes that a message has to lose, to be called shortened."""
+
+
+def _faded(change: Change) -> list[Block]:
+    """Blocks of which less is said now."""
+    pairs = shortened(change) if change.level == "messages" else []
+    return [now for was, now in pairs if is_elided(text_of(was), text_of(now)) and len(was.body) - len(now.body) >= _LEAST]
+
+
+def _advanced(step: Step, change: Change) -> Evidence | None:
+    """The step before shortened earlier messages, this one goes on behind them."""
+    faded, before = _faded(change), rewritten_before(step)
+    if not faded or not 0 <= before < faded[0].message:
+        return None
+    distance, moved = last_message(step.after) - faded[-1].message, faded[-1].message - before
+    return Evidence(f"messages are shortened up to {distance} from the newest, {moved} further than in the call before")
+
+
+def _began(step: Step, change: Change) -> Evidence | None:
+    """Shape only: older messages are shortened, newer ones are not, and nothing large came."""
+    faded = _faded(change)
+    if not faded or faded[-1].message >= last_message(step.before):
+        return None
+    distance = last_message(step.after) - faded[-1].message
+    return Evidence(f"messages {distance} or more behind the newest were shortened in place")
+
+
+HAZARD = Hazard(
+    "CKM08", "recency-window-advances", "A", "error",
+    requests=(RequestRule("change", _advanced, 28), RequestRule("change", _began, 35)),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

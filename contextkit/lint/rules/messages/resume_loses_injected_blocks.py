@@ -46,5 +46,26 @@ says `LogCorrupt`.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM22", "resume-loses-injected-blocks", "A", "warning", confirmed_by=("messages_changed", "input_changed"))
+
+def _front(step: Step, change: Change) -> Evidence | None:
+    """Blocks of the first or second message are missing, new, moved or altered."""
+    blocks = (*change.was, *change.now)
+    if change.level != "messages" or any(block.message > 1 or block.type not in ("text", "document") for block in blocks):
+        return None
+    how = "altered" if change.was and change.now else "missing" if change.was else "new"
+    return Evidence(f"a block of the first messages is {how}, {step.gap_seconds / 60:.0f} min after the call before")
+
+
+def _changed(step: Step, change: Change) -> Evidence | None:
+    if change.level != "messages" or not change.is_first:
+        return None
+    return Evidence("an earlier message is not as it was sent; only its shape is known, as when history is put together anew")
+
+
+HAZARD = Hazard(
+    "CKM22", "resume-loses-injected-blocks", "A", "warning",
+    requests=(RequestRule("change", _front, 60), RequestRule("change", _changed, 90)),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -47,5 +47,29 @@ contextkit does this once, in the log: what has become a segment is not joined w
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import same_words
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM12", "same-role-merge", "A", "warning", confirmed_by=("messages_changed", "input_changed"))
+
+def _merged(step: Step, change: Change) -> Evidence | None:
+    if change.level != "messages" or not change.was or not change.now or not _is_regrouped(change) or not same_words(change):
+        return None
+    was, now = _n_messages(change.was), _n_messages(change.now)
+    n, m, what = (was, now, "messages of one role") if was != now else (len(change.was), len(change.now), "text blocks of one message")
+    return Evidence(f"{n} {what} became {m} with the same words")
+
+
+def _is_regrouped(change: Change) -> bool:
+    blocks = (*change.was, *change.now)
+    is_plain = all(block.type == "text" for block in blocks) and len({block.role for block in blocks}) == 1
+    return is_plain and (len(change.was) != len(change.now) or _n_messages(change.was) != _n_messages(change.now))
+
+
+def _n_messages(blocks: tuple[Block, ...]) -> int:
+    return len({block.message for block in blocks})
+
+
+HAZARD = Hazard(
+    "CKM12", "same-role-merge", "A", "warning", requests=(RequestRule("change", _merged, 13),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

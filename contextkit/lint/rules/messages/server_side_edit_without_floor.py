@@ -42,5 +42,17 @@ your side and on record, by `context.compact(summary, keep_from=entry)`.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
-HAZARD = Hazard("CKM28", "server-side-edit-without-floor", "D", "warning")
+
+def _without_floor(sent: Sent) -> Evidence | None:
+    given = sent.params.get("context_management")
+    edits = given.get("edits") if isinstance(given, dict) else None
+    for index, edit in enumerate(edits if isinstance(edits, list) else ()):
+        if isinstance(edit, dict) and str(edit.get("type")).startswith("clear_tool_uses") and edit.get("clear_at_least") is None:
+            path = f"context_management.edits[{index}]"
+            return Evidence("tool results are cleared by the server with no least amount, so that a few tokens may cost the cache", path)
+    return None
+
+
+HAZARD = Hazard("CKM28", "server-side-edit-without-floor", "D", "warning", requests=(RequestRule("call", _without_floor),))

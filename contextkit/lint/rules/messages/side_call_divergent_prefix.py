@@ -43,12 +43,28 @@ With contextkit a fork shares every byte: `branch = context.fork()`, `branch.use
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.asides import Aside, asides
+from contextkit.lint.rules.openings import Calls
+from contextkit.lint.trace.rule import Evidence, RequestRule
+
+_LARGE = 8_000
+"""Bytes of messages from which on a side call would rather have read the session's prefix."""
+
+
+def _apart(calls: Calls) -> Iterator[Evidence]:
+    for aside in asides(calls):
+        if aside.n_bytes >= _LARGE and aside.quoted:
+            yield Evidence(_said(aside), path="messages", sent=aside.sent)
+
+
+def _said(aside: Aside) -> str:
+    return f"a call of {aside.n_bytes:,} bytes retells {aside.main} and shares no prefix with it: nothing of that was read"
+
 
 HAZARD = Hazard(
-    "CKM25",
-    "side-call-divergent-prefix",
-    "A",
-    "warning",
+    "CKM25", "side-call-divergent-prefix", "A", "warning", requests=(RequestRule("session", _apart),),
     confirmed_by=("tools_changed", "system_changed", "messages_changed", "input_changed"),
-)
+)  # fmt: skip

@@ -43,6 +43,33 @@ A lane of its own for each kind of side call, and no marker on what is sent once
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKM26", "side-call-pollutes-lane", "A", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.asides import Aside, asides, is_short
+from contextkit.lint.rules.openings import Calls
+from contextkit.lint.trace.compare import reach_of
+from contextkit.lint.trace.rule import Evidence, RequestRule
+
+_KEY = "prompt_cache_key"
+
+
+def _in_lane(calls: Calls) -> Iterator[Evidence]:
+    for aside in asides(calls):
+        key = aside.sent.params.get(_KEY)
+        if key is not None and key == aside.before.params.get(_KEY):
+            yield Evidence(f"a call that continues nothing has the cache key of {aside.main}", path=_KEY, now=str(key), sent=aside.sent)
+        elif is_short(aside.sent) and _writes(aside):
+            text = f"a single call beside {aside.main} writes a cache entry that no other call reads"
+            yield Evidence(text, path="messages", sent=aside.sent)
+
+
+def _writes(aside: Aside) -> bool:
+    """Whether it asked for an entry behind its messages, and was not told that it wrote none."""
+    sent, usage = aside.sent, aside.sent.usage
+    is_marked = sent.params.get("cache_control") is not None or any(block.level == "messages" and block.marker for block in sent.blocks)
+    is_told = usage is not None and not (usage.write_5m or 0) + (usage.write_1h or 0)
+    return sent.row.cache == "breakpoints" and is_marked and reach_of(sent) > 0 and not is_told
+
+
+HAZARD = Hazard("CKM26", "side-call-pollutes-lane", "A", "warning", requests=(RequestRule("session", _in_lane),))

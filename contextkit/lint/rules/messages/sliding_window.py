@@ -41,5 +41,25 @@ the declared cut.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import front_cut, messages
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM04", "sliding-window", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+
+def _moved(step: Step, change: Change) -> Evidence | None:
+    if change.level != "messages":
+        return None
+    before, after = messages(step.before), messages(step.after)
+    lost = front_cut(before, after)
+    if not lost or change.at >= len(step.before.blocks) - len(before) + _OPENING + lost:
+        return None
+    return Evidence(f"the history begins {lost} block{'s' * (lost > 1)} later than in the call before")
+
+
+_OPENING = 8
+"""Blocks of the first messages that may be kept in front of the window."""
+
+
+HAZARD = Hazard(
+    "CKM04", "sliding-window", "A", "error", requests=(RequestRule("change", _moved, 46),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

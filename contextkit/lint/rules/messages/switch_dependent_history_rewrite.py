@@ -44,5 +44,29 @@ projection, the same in every request.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import come, gone, is_restored, is_switch, model_of
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM03", "switch-dependent-history-rewrite", "A", "warning", confirmed_by=("messages_changed", "input_changed"))
+_CONVERTED = frozenset({"thinking", "server_tool_use", "web_search_tool_result", "code_execution_tool_result"})
+
+
+def _at_switch(step: Step, change: Change) -> Evidence | None:
+    """Reasoning or server tools leave the history, or come into it, in the call that changes the model."""
+    touched = [block.type in _CONVERTED for block in (*gone(change), *come(change))]
+    if change.level != "messages" or not is_switch(step) or not any(touched):
+        return None
+    return Evidence(f"the history was converted for the change of model from {model_of(step.before)} to {model_of(step.after)}")
+
+
+def _restored(step: Step, change: Change) -> Evidence | None:
+    """The call behind the switch sends again what stood there before it."""
+    was_switch = len(step.earlier) > 1 and model_of(step.earlier[-2]) != model_of(step.before)
+    if change.level != "messages" or is_switch(step) or not (was_switch and is_restored(step, change)):
+        return None
+    return Evidence("the history was converted for one call at a change of model and is now as before it")
+
+
+HAZARD = Hazard(
+    "CKM03", "switch-dependent-history-rewrite", "A", "warning",
+    requests=(RequestRule("change", _at_switch, 4), RequestRule("change", _restored, 4)), confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -38,5 +38,22 @@ compaction cost.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import cuts
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM05", "trim-to-cap-without-slack", "A", "warning", confirmed_by=("messages_changed", "input_changed"))
+
+def _again(step: Step, change: Change) -> Evidence | None:
+    """The front was cut, then kept for some calls, and is cut now."""
+    if change.level != "messages" or len(step.earlier) < 3:
+        return None
+    lost = cuts(step)
+    last = next((back for back, n in enumerate(reversed(lost[:-1]), 1) if n), 0)
+    if not lost[-1] or last < 2:
+        return None
+    return Evidence(f"the front of the history was cut {last} calls ago, and is cut again by {lost[-1]} block{'s' * (lost[-1] > 1)}")
+
+
+HAZARD = Hazard(
+    "CKM05", "trim-to-cap-without-slack", "A", "warning", requests=(RequestRule("change", _again, 45),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -42,5 +42,17 @@ out:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.respelled import Respelling, respelling
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM29", "unicode-form-drift", "I", "note", confirmed_by=("messages_changed", "input_changed"))
+
+def _reformed(step: Step, change: Change) -> Evidence | None:
+    if respelling(change) is not Respelling.UNICODE:
+        return None
+    return Evidence("an earlier text is the same once it is unescaped and in composed form")
+
+
+HAZARD = Hazard(
+    "CKM29", "unicode-form-drift", "I", "note", requests=(RequestRule("change", _reformed, 11),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -39,5 +39,25 @@ trims them later.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import same_words
+from contextkit.lint.rules.respelled import Respelling, respelling
+from contextkit.lint.rules.shapes import texts_of
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKM15", "whitespace-normalised", "A", "error", confirmed_by=("messages_changed", "input_changed"))
+
+def _folded(step: Step, change: Change) -> Evidence | None:
+    is_blank_gone = change.level == "messages" and len(change.was) != len(change.now) and _is_words_only(change) and same_words(change)
+    if respelling(change) is not Respelling.BLANKS and not is_blank_gone:
+        return None
+    was, now = texts_of(change)
+    return Evidence(f"an earlier text is the same but for white space, {len(was):,} characters long then and {len(now):,} now")
+
+
+def _is_words_only(change: Change) -> bool:
+    return all(block.type in ("text", "thinking") for block in (*change.was, *change.now))
+
+
+HAZARD = Hazard(
+    "CKM15", "whitespace-normalised", "A", "error", requests=(RequestRule("change", _folded, 14),),
+    confirmed_by=("messages_changed", "input_changed"),
+)  # fmt: skip

@@ -41,17 +41,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.openings import Opening, openings
+from contextkit.lint.rules.openings import Calls, Opening, openings
+from contextkit.lint.rules.shapes import differs_only_in
 from contextkit.lint.rules.wording import GIT_LINE, PATH, Edited, between, edited, front_name, is_front
-from contextkit.lint.trace.detect import Calls
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_SHARED = 0.5
+"""Share of two system texts from which on one would read the other's, were it not for their surroundings."""
 
 
 def _is_place(found: Edited) -> bool:
     """Whether all that differs tells where the program runs."""
     texts = [text for text in (found.was, found.now) if text.strip()]
-    is_path = all(PATH.search(text) for text in texts) and PATH.sub(" ", found.was) == PATH.sub(" ", found.now)
-    return is_path or found.is_about("place") or all(GIT_LINE.search(text) for text in texts)
+    is_path = differs_only_in(PATH, found.was, found.now) and all(map(PATH.search, texts))
+    return bool(texts) and (is_path or found.is_about("place") or all(map(GIT_LINE.search, texts)))
 
 
 def _moved(step: Step, change: Change) -> Evidence | None:
@@ -66,8 +69,8 @@ def _apart(calls: Calls) -> Iterator[Evidence]:
     for opening in openings(calls):
         other = first.setdefault(opening.kind, opening)
         found = between(other.text, opening.text)
-        if other.text != opening.text and _is_place(found) and len(found.before) + len(found.behind) > len(opening.text) // 2:
-            text = f"system text agrees with that of {other.name} but for the folder, the repository or the machine: neither reads the other's"
+        if other.text != opening.text and _is_place(found) and found.share > _SHARED:
+            text = f"system text agrees with that of {other.name} but for the folder, the repository or the machine"
             yield Evidence(text, opening.path, found.was[:100], found.now[:100], opening.sent)
             return
 

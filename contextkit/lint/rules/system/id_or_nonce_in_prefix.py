@@ -45,29 +45,30 @@ from __future__ import annotations
 import re
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.wording import ABOUT, GIT_LINE, ID, added_with, edited, front_name, is_about, is_front, varies_in
+from contextkit.lint.rules.wording import ABOUT, GIT_LINE, ID, added_with, edited, front_name, is_about, varies_in
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-_DIGITS = re.compile(r"\d+")
+_SHORT = re.compile(r"\b(?=\w*\d)\w{1,64}\b")
+"""What is an id only below a label that says so."""
 
 
 def _id(step: Step, change: Change) -> Evidence | None:
     if not varies_in(ID, change) or is_about(change, "place"):
         return None
-    return Evidence(f"{front_name(change)} differs only in an id, at character {len(edited(change).before):,} of its text")
+    return Evidence(f"{front_name(change)} differs only in an id, at character {edited(change).lead:,} of its text")
 
 
 def _counter(step: Step, change: Change) -> Evidence | None:
-    if not varies_in(_DIGITS, change) or not is_about(change, "id"):
+    if not varies_in(_SHORT, change) or not is_about(change, "id"):
         return None
-    return Evidence(f"{front_name(change)} differs only in a number under a label that names an id")
+    return Evidence(f"{front_name(change)} differs only in what stands under a label that names an id")
 
 
 def _id_put_in(step: Step, change: Change) -> Evidence | None:
-    found = added_with(ID, change)
-    if not found or not is_front(change) or GIT_LINE.search(edited(change).now):
+    long, short = added_with(ID, change), added_with(_SHORT, change)
+    if not short or GIT_LINE.search(edited(change).now):
         return None
-    is_named = len(found) >= 24 or bool(ABOUT["id"].search(edited(change).span[1]))
+    is_named = len(long) >= 24 or bool(ABOUT["id"].search(edited(change).span[1]))
     return Evidence(f"an id was put into {front_name(change)}") if is_named else None
 
 

@@ -39,9 +39,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.openings import Opening, openings
+from contextkit.lint.rules.openings import Calls, Opening, openings
+from contextkit.lint.rules.shapes import differs_only_in
 from contextkit.lint.rules.wording import ID, MOMENT, PATH, between
-from contextkit.lint.trace.detect import Calls
 from contextkit.lint.trace.rule import Evidence, RequestRule
 
 _SPAN, _BEHIND, _FRONT = 80, 2_000, 0.25
@@ -62,8 +62,8 @@ def _by_person(calls: Calls) -> Iterator[Evidence]:
 def _is_name(was: str, now: str) -> bool:
     found = between(was, now)
     is_short = max(map(len, found.span)) <= _SPAN and min(map(len, found.span)) > 0
-    is_other = any(pattern.search(text) for pattern in (MOMENT, ID, PATH) for text in found.span) or found.is_about("place")
-    is_near = len(found.before) < _FRONT * len(now) and len(found.behind) >= _BEHIND
+    is_other = any(differs_only_in(pattern, found.was, found.now) for pattern in (MOMENT, ID, PATH)) or found.is_about("place")
+    is_near = found.lead < _FRONT * len(now) and found.trail >= _BEHIND
     return is_short and is_near and not is_other and any(char.isalpha() for char in found.span[1])
 
 

@@ -59,9 +59,10 @@ def _edited(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or step.gap_seconds < _PAUSE or not change.was or not change.now:
         return None
     found = edited(change)
-    if max(len(found.was), len(found.now)) > _EDIT or found.is_at_end or not found.before:
+    if max(map(len, found.span)) > _EDIT or found.is_at_end or not found.lead:
         return None
-    return Evidence(f"lines in one place of the system text changed during a pause of {step.gap_seconds / 60:.0f} min, as when a file is read again")
+    pause = f"{step.gap_seconds / 60:.0f} min"
+    return Evidence(f"lines in one place of the system text changed during a pause of {pause}, as when a file is read again")
 
 
 HAZARD = Hazard(

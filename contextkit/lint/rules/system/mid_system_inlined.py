@@ -46,6 +46,9 @@ from contextkit.lint.rules.wording import edited
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
+_ENDING = 2
+"""Characters, such as line ends, that may follow what was put in last."""
+
 
 def _reminder(step: Step, change: Change) -> Evidence | None:
     """A reminder, or words that stood in a message, arrive in the system text."""
@@ -54,8 +57,10 @@ def _reminder(step: Step, change: Change) -> Evidence | None:
     found = edited(change)
     piece = found.span[1].strip() if found.is_growth else ""
     is_hoisted = len(piece) >= 20 and any(piece in text_of(block) for block in messages(step.before))
-    is_named = bool(piece or not found.now.strip()) and found.is_about("reminder")
-    return Evidence(f"system text grew by a piece of {len(piece):,} characters that belongs between messages") if is_hoisted or is_named else None
+    is_named = bool(piece or not found.span[1].strip()) and found.is_about("reminder")
+    if not is_hoisted and not is_named:
+        return None
+    return Evidence(f"system text {'grew' if piece else 'shrank'} by a piece that belongs between messages")
 
 
 def _grown(step: Step, change: Change) -> Evidence | None:
@@ -63,7 +68,7 @@ def _grown(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or not change.is_first:
         return None
     found = edited(change)
-    if not found.is_growth or found.behind.strip() or not (found.before.strip() or change.at):
+    if not found.is_growth or found.trail > _ENDING or not (found.before.strip() or change.at):
         return None
     return Evidence(f"system text grew by {len(found.span[1]):,} characters at its end, as when a message of the role system is hoisted")
 

@@ -61,6 +61,7 @@ def _after_planning(step: Step, change: Change) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKS06", "plan-or-todo-in-system", "A", "error", requests=(RequestRule("change", _plan, 24), RequestRule("change", _after_planning, 45)),
+    "CKS06", "plan-or-todo-in-system", "A", "error",
+    requests=(RequestRule("change", _plan, 24), RequestRule("change", _after_planning, 45)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

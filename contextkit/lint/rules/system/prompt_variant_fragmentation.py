@@ -63,6 +63,7 @@ def _system(sent: Sent) -> list[bytes]:
 
 
 HAZARD = Hazard(
-    "CKS12", "prompt-variant-fragmentation", "C", "note", requests=(RequestRule("change", _alternates, 15), RequestRule("change", _labelled, 25)),
+    "CKS12", "prompt-variant-fragmentation", "C", "note",
+    requests=(RequestRule("change", _alternates, 15), RequestRule("change", _labelled, 25)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -50,8 +50,7 @@ def _volatile_end(step: Step, change: Change) -> Evidence | None:
     found = edited(change)
     if not found.is_late or not found.is_at_end:
         return None
-    share = 100 * len(found.before) // max(1, len(found.before) + len(found.was) + len(found.behind))
-    return Evidence(f"the end of a marked system block changed, whose first {share} % stayed: one marker stands behind both")
+    return Evidence(f"the end of a marked system block changed, its first {found.share:.0%} stayed: one marker stands behind both")
 
 
 HAZARD = Hazard(

@@ -59,10 +59,7 @@ def _at_switch(step: Step, change: Change) -> Evidence | None:
 def _changed(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or not change.is_first:
         return None
-    found = edited(change)
-    kept = len(found.before) + len(found.behind)
-    whole = max(1, kept + max(len(found.was), len(found.now)))
-    return Evidence(f"system text changed, {100 * kept // whole} % of it stayed; only its shape is known, not what rebuilt it")
+    return Evidence(f"system text changed, {edited(change).share:.0%} of it stayed; only its shape is known, not what rebuilt it")
 
 
 HAZARD = Hazard(

@@ -1,0 +1,210 @@
+"""`contextkit lint`: what breaks the prompt's prefix, in source code and in recorded requests."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from contextkit.lint.config import LintConfig
+    from contextkit.lint.finding import Finding
+    from contextkit.lint.output.forms import Told
+
+SOURCE_SUFFIXES = {".py", ".pyi", ".pyw"}
+"""What is read as code; any other file is a recording, whatever it is called."""
+ROUNDS = 5
+"""A change may make room for the next; after so many rounds the rest is left for another run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was typed."""
+
+    paths: tuple[str, ...]
+    recordings: tuple[str, ...]
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    form: str
+    as_json: bool
+    is_fixing: bool
+    is_diff: bool
+    has_statistics: bool
+    explain: str | None
+    exit_zero: bool
+    config: str | None
+    jobs: int | None
+
+
+@click.command("lint")
+@click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]...")
+@click.option("--requests", "recordings", multiple=True, type=click.Path(), metavar="FILE", help="Recorded requests to look at, too.")
+@click.option("--select", multiple=True, metavar="CODES", help="Only these, by code or its beginning: CKS,CKM04.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "sarif", "github"]), default="text", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--fix", "is_fixing", is_flag=True, help="Make the safe changes.")
+@click.option("--diff", "is_diff", is_flag=True, help="Show the safe changes, make none.")
+@click.option("--statistics", "has_statistics", is_flag=True, help="Counts by code instead of findings.")
+@click.option("--explain", metavar="CODE", help="The page of one hazard.")
+@click.option("--exit-zero", is_flag=True, help="Leave with 0 whatever was found.")
+@click.option("--config", type=click.Path(dir_okay=False), metavar="FILE", help="A pyproject.toml other than the one above the paths.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes for large trees; by default one for each core.")
+def command(**given: Any) -> None:
+    """Find what breaks the prompt's prefix in PATHS: folders, Python files, recorded requests (by default this folder).
+
+    Leaves with 0 when nothing was found, with 1 when something was, with 2 for what cannot be read or was typed wrong.
+
+    \b
+    contextkit lint src/
+    contextkit lint src/ --requests runs/monday/ledger.jsonl
+    contextkit lint --explain CKS01
+    """
+    options = Options(**given)
+    if options.explain is not None:
+        _explain(options.explain)
+        return
+    told = _told(options)
+    changes = _diff(told) if options.is_diff else _show(told, options)
+    if changes and not options.exit_zero:
+        raise click.exceptions.Exit(1)
+
+
+def _explain(code: str) -> None:
+    from contextkit.lint.catalogue import page
+
+    _say(page(code).strip())
+
+
+def _told(options: Options) -> Told:
+    """Everything found; with --fix what is left of it."""
+    from contextkit.lint.catalogue import hazards, page
+    from contextkit.lint.output.forms import Told
+
+    code, recordings = _sorted(options)
+    config = _config(options, code)
+    left, n_fixed = _mended(code, config, options.jobs) if options.is_fixing else (_in_code(code, config, options.jobs), 0)
+    found = [*left, *(finding for file in recordings for finding in _in_recording(file, config))]
+    return Told(found, {row.code: row for row in hazards()}, page, version("contextkit"), n_fixed)
+
+
+def _say(text: str) -> None:
+    """What the output cannot spell (a terminal that is not UTF-8, half a surrogate pair) is written as an escape."""
+    encoding = sys.stdout.encoding or "utf-8"
+    click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _show(told: Told, options: Options) -> bool:
+    from contextkit.lint.output.forms import FORMS, statistics
+
+    tell = statistics if options.has_statistics else FORMS["json" if options.as_json else options.form]
+    text = tell(told)
+    if text:
+        _say(text)
+    return bool(told.findings)
+
+
+def _diff(told: Told) -> bool:
+    from contextkit.lint.output.mend import diff, mended
+
+    changes = list(mended(told.findings))
+    for change in changes:
+        _say(diff(change).removesuffix("\n"))
+    click.echo(f"{len(changes)} file{'s' * (len(changes) != 1)} would change.", err=True)
+    return bool(changes)
+
+
+def _sorted(options: Options) -> tuple[list[str], list[str]]:
+    """Paths of code, and recordings; raises `UnreadableLog` for a file that is neither, or not there."""
+    given = options.paths or (() if options.recordings else (".",))
+    code = [path for path in given if Path(path).is_dir() or Path(path).suffix in SOURCE_SUFFIXES]
+    for path in code:
+        if not Path(path).exists():
+            raise click.UsageError(f"{path}: no such file or folder")
+    return code, [*(path for path in given if path not in code), *options.recordings]
+
+
+# Detecting ----------------------------------------------------------------------------------------------------------------
+
+
+def _in_code(paths: Sequence[str], config: LintConfig, jobs: int | None) -> list[Finding]:
+    from contextkit.lint.catalogue import hazards
+    from contextkit.lint.source.detect import find_in_code
+
+    return list(find_in_code(paths, config, hazards(), jobs=jobs)) if paths else []
+
+
+def _mended(paths: Sequence[str], config: LintConfig, jobs: int | None) -> tuple[list[Finding], int]:
+    """What is left, and how many findings were mended."""
+    from contextkit.lint.output.mend import mended, write
+
+    left, n_fixed = _in_code(paths, config, jobs), 0
+    for _ in range(ROUNDS):
+        changes = list(mended(left))
+        if not changes:
+            break
+        for change in changes:
+            write(change)
+            n_fixed += len(change.findings)
+        left = _in_code(paths, config, jobs)
+    return left, n_fixed
+
+
+def _in_recording(file: str, config: LintConfig) -> Iterator[Finding]:
+    from contextkit.importers.found import ledger_at
+    from contextkit.lint.catalogue import hazards
+    from contextkit.lint.trace.detect import Detector
+
+    _, ledger = ledger_at(file)
+    detector = Detector(hazards())
+    found = chain(chain.from_iterable(detector.feed(exchange) for exchange in ledger), detector.finish())
+    yield from (finding for finding in found if config.is_selected(finding.code))
+    if detector.n_skipped:
+        n_all = detector.n_skipped + detector.n_calls + detector.n_unreadable
+        click.echo(f"{file}: {detector.n_skipped} of {n_all} calls were recorded without their bodies; nothing to look at", err=True)
+
+
+# Settings -----------------------------------------------------------------------------------------------------------------
+
+
+def _config(options: Options, paths: Sequence[str]) -> LintConfig:
+    """What the project says, and what was typed on top of it: a selection instead of its own, more to ignore."""
+    from contextkit.lint.catalogue import hazards
+    from contextkit.lint.config import read_config
+    from contextkit.lint.output.group import UNPAGED
+
+    codes = [*UNPAGED, *(row.code for row in hazards())]
+    select, ignore = _prefixes(options.select, codes), _prefixes(options.ignore, codes)
+    config = _config_in(options.config) if options.config else read_config(paths[0] if paths else ".")
+    return replace(config, select=select or config.select, ignore=(*config.ignore, *ignore))
+
+
+def _config_in(file: str) -> LintConfig:
+    from contextkit.lint.config import config_of
+
+    try:
+        table: Any = tomllib.loads(Path(file).read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise click.UsageError(f"{file}: not TOML: {fault}") from None
+    for name in ("tool", "contextkit", "lint"):
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            raise click.UsageError(f"{file}: {name!r} on the way to [tool.contextkit.lint] is no table")
+    return config_of(table, file)
+
+
+def _prefixes(given: Sequence[str], codes: Sequence[str]) -> tuple[str, ...]:
+    """`("cks,CKM04",)` → `("CKS", "CKM04")`; raises a usage error for what no code begins with."""
+    wanted = [word.strip().upper() for words in given for word in words.split(",") if word.strip()]
+    prefixes = tuple("CK" if word == "ALL" else word for word in wanted)
+    for prefix in prefixes:
+        if not any(code.startswith(prefix) for code in codes):
+            raise click.UsageError(f"no hazard's code begins with {prefix!r}; codes look like CKS01, levels like CKS")
+    return prefixes

@@ -1,0 +1,49 @@
+"""How often each hazard was found.
+
+Takes findings and the catalogue's rows, gives counts and a table of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.output.group import Catalogue, name
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One hazard of a run."""
+
+    code: str
+    """`CKS01`."""
+    name: str
+    """`clock-in-system`."""
+    n: int
+    """Findings."""
+    n_code: int
+    """Of these in source files."""
+    n_requests: int
+    """Of these in requests."""
+    n_fixable: int
+    """Of these with a safe change."""
+
+
+def counts(findings: Iterable[Finding], catalogue: Catalogue) -> list[Count]:
+    """The most frequent first."""
+    known = list(findings)
+    total = Counter(finding.code for finding in known)
+    in_code = Counter(finding.code for finding in known if isinstance(finding.place, CodePlace))
+    fixable = Counter(finding.code for finding in known if finding.fix is not None)
+    ordered = sorted(total, key=lambda code: (-total[code], code))
+    return [Count(code, name(code, catalogue), total[code], in_code[code], total[code] - in_code[code], fixable[code]) for code in ordered]
+
+
+def as_table(findings: Sequence[Finding], catalogue: Catalogue) -> Iterator[str]:
+    """A line for each code, `[*]` where --fix can mend some of it."""
+    told = counts(findings, catalogue)
+    width = max((len(str(count.n)) for count in told), default=1)
+    for count in told:
+        yield f"{count.n:>{width}}  {count.code}  [{'*' if count.n_fixable else ' '}]  {count.name}".rstrip()

@@ -1,0 +1,51 @@
+"""The formats findings are told in.
+
+Takes findings, the catalogue and its pages, gives the text of one format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from contextkit.lint.finding import Finding
+from contextkit.lint.output.counts import as_table
+from contextkit.lint.output.github import as_annotations
+from contextkit.lint.output.group import Catalogue
+from contextkit.lint.output.plain_json import as_json
+from contextkit.lint.output.sarif import Page, as_sarif
+from contextkit.lint.output.text import as_text, summary
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What there is to tell."""
+
+    findings: Sequence[Finding]
+    """All of them."""
+    catalogue: Catalogue
+    """Code → row."""
+    page: Page
+    """Code → page."""
+    version: str
+    """Of contextkit."""
+    n_fixed: int = 0
+    """Findings that were mended and are not among these."""
+
+
+def _text(told: Told) -> str:
+    return "\n".join(as_text(told.findings, told.catalogue, told.n_fixed))
+
+
+FORMS: Mapping[str, Callable[[Told], str]] = {
+    "text": _text,
+    "json": lambda told: as_json(told.findings, told.catalogue, told.n_fixed),
+    "sarif": lambda told: as_sarif(told.findings, told.catalogue, told.page, told.version),
+    "github": lambda told: "\n".join(as_annotations(told.findings, told.catalogue)),
+}
+"""Name of a format → its text."""
+
+
+def statistics(told: Told) -> str:
+    """Counts instead of findings."""
+    return "\n".join([*as_table(told.findings, told.catalogue), summary(told.findings, told.n_fixed)])

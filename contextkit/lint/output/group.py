@@ -1,0 +1,171 @@
+"""Findings as a reader wants them: one hazard over many turns told once, and what several detectors say of it told together.
+
+Takes findings and the catalogue's rows, gives groups and sentences; knows nothing of how they are printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from contextkit.lint.finding import CodePlace, Finding, RequestPlace
+from contextkit.lint.hazard import Hazard, Severity
+
+Catalogue = Mapping[str, Hazard]
+"""Code → row."""
+UNPAGED: Mapping[str, tuple[str, Severity]] = {"CK000": ("unreadable", "error"), "CK001": ("unnamed-break", "warning")}
+"""Codes of the detectors themselves: a file or request nobody can read, and a prefix that broke in a way no hazard describes."""
+PLACES_NAMED = 3
+"""Places, or sessions, a sentence names before it counts the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Findings that are one to a reader: a place in code, or the same hazard of a conversation in several turns."""
+
+    findings: tuple[Finding, ...]
+    """At least one, in order of turns."""
+
+    @property
+    def first(self) -> Finding:
+        """The one that is shown."""
+        return self.findings[0]
+
+    @property
+    def turns(self) -> str:
+        """`turns 12-40`, empty for code."""
+        numbers = sorted({place.turn for place in _requests(self.findings)})
+        return f"turn{'s' * (len(numbers) > 1)} {ranges(numbers)}" if numbers else ""
+
+    @property
+    def cost_tokens(self) -> int | None:
+        """Of all of them; None where nobody knows any."""
+        known = [finding.cost_tokens for finding in self.findings if finding.cost_tokens is not None]
+        return sum(known) if known else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Of all of them; None where a price is missing."""
+        known = [finding.cost_usd for finding in self.findings if finding.cost_usd is not None]
+        return sum(known) if len(known) == len(self.findings) else None
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """What the provider said, each word once."""
+        return tuple(dict.fromkeys(finding.verdict for finding in self.findings if finding.verdict))
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """One hazard, told by more than one witness."""
+
+    code: str
+    """`CKS01`."""
+    name: str
+    """`clock-in-system`."""
+    predicted: tuple[CodePlace, ...]
+    """Where the code shows it."""
+    seen: tuple[RequestPlace, ...]
+    """Which requests show it."""
+    confirmed: tuple[str, ...]
+    """The provider's verdicts that agree with it."""
+    other: tuple[str, ...]
+    """The provider's verdicts on the same calls that say something else."""
+
+    def __str__(self) -> str:
+        words = (
+            ("predicted by source at {}", _few([f"{place.file}:{place.line}" for place in self.predicted])),
+            ("seen in {}", _sessions(self.seen)),
+            ("confirmed by {}", _few(self.confirmed)),
+            ("the provider said {}", _few(self.other)),
+        )
+        told = ", ".join(sentence.format(what) for sentence, what in words if what)
+        return f"{self.code} {self.name}: {told}" if self.name else f"{self.code}: {told}"
+
+
+def severity(finding: Finding, catalogue: Catalogue) -> Severity:
+    """How much it matters; an error where nobody knows the code."""
+    row = catalogue.get(finding.code)
+    return row.severity if row else UNPAGED.get(finding.code, ("", "error"))[1]
+
+
+def name(code: str, catalogue: Catalogue) -> str:
+    """Of the hazard, empty for a code nobody knows."""
+    row = catalogue.get(code)
+    return row.name if row else UNPAGED.get(code, ("", ""))[0]
+
+
+def groups(findings: Iterable[Finding]) -> list[Group]:
+    """Code by file and line, then requests by session: each hazard of a session once for each level it shows at."""
+    code: list[Finding] = []
+    gathered: dict[tuple[str, str, str, str], list[Finding]] = {}
+    for finding in findings:
+        if isinstance(finding.place, CodePlace):
+            code.append(finding)
+        else:
+            key = (finding.place.session, finding.code, finding.place.level, finding.detector)
+            gathered.setdefault(key, []).append(finding)
+    alone = [Group((finding,)) for finding in sorted(code, key=lambda finding: (*_where(finding), finding.code))]
+    return alone + [Group(tuple(sorted(together, key=_turn))) for together in gathered.values()]
+
+
+def joined(findings: Iterable[Finding], catalogue: Catalogue) -> list[Joined]:
+    """The hazards that more than one witness speaks of (code, requests, provider), by code."""
+    by_code: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    told = (_join(code, by_code[code], catalogue) for code in sorted(by_code))
+    return [one for one in told if bool(one.predicted) + bool(one.seen) + bool(one.confirmed) > 1]
+
+
+def _join(code: str, findings: Sequence[Finding], catalogue: Catalogue) -> Joined:
+    row = catalogue.get(code)
+    agreed = row.confirmed_by if row else ()
+    said = tuple(dict.fromkeys(finding.verdict for finding in findings if finding.verdict))
+    places = dict.fromkeys(finding.place for finding in findings if isinstance(finding.place, CodePlace))
+    confirmed, other = tuple(word for word in said if word in agreed), tuple(word for word in said if word not in agreed)
+    return Joined(code, name(code, catalogue), tuple(places), tuple(_requests(findings)), confirmed, other)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers as few words.
+
+    >>> ranges([12, 13, 14, 40])
+    '12-14, 40'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
+def _requests(findings: Iterable[Finding]) -> list[RequestPlace]:
+    return [finding.place for finding in findings if isinstance(finding.place, RequestPlace)]
+
+
+def _turn(finding: Finding) -> int:
+    return finding.place.turn if isinstance(finding.place, RequestPlace) else 0
+
+
+def _where(finding: Finding) -> tuple[str, int, int]:
+    place = finding.place
+    return (place.file, place.line, place.column) if isinstance(place, CodePlace) else ("", 0, 0)
+
+
+def _sessions(seen: Sequence[RequestPlace]) -> str:
+    turns: dict[str, list[int]] = {}
+    for place in seen:
+        turns.setdefault(place.session, []).append(place.turn)
+    if len(turns) == 1:
+        [numbers] = turns.values()
+        return f"request{'s' * (len(set(numbers)) > 1)} {ranges(numbers)}"
+    return _few([f"requests {ranges(numbers)} of {session}" for session, numbers in turns.items()])
+
+
+def _few(words: Sequence[str]) -> str:
+    """The first of them, and how many more."""
+    named = ", ".join(words[:PLACES_NAMED])
+    return f"{named} and {len(words) - PLACES_NAMED} more" if len(words) > PLACES_NAMED else named

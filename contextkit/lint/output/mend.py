@@ -1,0 +1,140 @@
+"""Safe changes, made or shown: all edits of a change or none, and never a file that no longer parses.
+
+Takes findings, gives what the files would hold; writes by replacing a file whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import errno
+import io
+import os
+import re
+import shutil
+import tokenize
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from contextkit.lint.finding import CodePlace, Edit, Finding, Fix
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A file with its changes."""
+
+    file: str
+    """Path as it was given."""
+    before: bytes
+    """What it holds."""
+    after: bytes
+    """What it would hold."""
+    findings: tuple[Finding, ...]
+    """Those that are gone with it."""
+
+
+def mended(findings: Iterable[Finding]) -> Iterator[Mended]:
+    """Each file that a change applies to; a change that overlaps an earlier one, or breaks the file, is left out."""
+    by_file: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.fix is not None and isinstance(finding.place, CodePlace):
+            by_file.setdefault(finding.place.file, []).append(finding)
+    for file, found in by_file.items():
+        before = Path(file).read_bytes()
+        chosen = _chosen(before, found)
+        if chosen:
+            yield Mended(file, before, _applied(before, _fixes(chosen)), tuple(chosen))
+
+
+def write(change: Mended) -> None:
+    """Replace the file: whoever reads it sees all of the change or nothing of it; links and permissions stay.
+
+    Raises `PermissionError` for a file that may not be written, though it could be replaced.
+    """
+    target = Path(change.file).resolve()
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), change.file)
+    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as new:
+        new.write(change.after)
+    try:
+        shutil.copymode(target, new.name)
+        Path(new.name).replace(target)
+    except OSError:
+        Path(new.name).unlink(missing_ok=True)
+        raise
+
+
+def diff(change: Mended) -> str:
+    """The change as a unified diff."""
+    shown = difflib.unified_diff(_lines(change.before), _lines(change.after), f"a/{change.file}", f"b/{change.file}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in shown)
+
+
+def _chosen(source: bytes, findings: Sequence[Finding]) -> list[Finding]:
+    """Those whose changes go together; one after another only where all at once do not parse."""
+    apart = _apart(findings)
+    if _parses(_applied(source, _fixes(apart))):
+        return apart
+    kept: list[Finding] = []
+    for finding in apart:
+        if _parses(_applied(source, _fixes([*kept, finding]))):
+            kept.append(finding)
+    return kept
+
+
+def _apart(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings whose edits touch nothing that another's does; the same change asked for twice is one."""
+    kept: list[Finding] = []
+    fixes: list[Fix] = []
+    for finding in findings:
+        fix = finding.fix
+        if fix is None or not fix.edits:
+            continue
+        known = any(fix.edits == other.edits for other in fixes)
+        if not known and any(_overlap(edit, taken) for edit in fix.edits for other in fixes for taken in other.edits):
+            continue
+        kept.append(finding)
+        fixes.append(fix)
+    return kept
+
+
+def _overlap(one: Edit, other: Edit) -> bool:
+    """Whether they share a byte, or an insertion's place lies in or at the other."""
+    return one.start <= other.end and other.start <= one.end
+
+
+def _fixes(findings: Iterable[Finding]) -> list[Fix]:
+    """Their changes, each once."""
+    return list({finding.fix.edits: finding.fix for finding in findings if finding.fix is not None}.values())
+
+
+def _applied(source: bytes, fixes: Iterable[Fix]) -> bytes:
+    encoding = _encoding(source)
+    result = source
+    for edit in sorted((edit for fix in fixes for edit in fix.edits), key=lambda edit: edit.start, reverse=True):
+        result = result[: edit.start] + edit.text.encode(encoding) + result[edit.end :]
+    return result
+
+
+def _parses(source: bytes) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the user's file, which said so already
+        try:
+            ast.parse(source)
+        except (SyntaxError, ValueError):
+            return False
+    return True
+
+
+def _encoding(source: bytes) -> str:
+    """As the file says; what an edit puts in stands behind the byte order mark, if there is one."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    return encoding.replace("utf-8-sig", "utf-8")
+
+
+def _lines(source: bytes) -> list[str]:
+    """With their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", source.decode(_encoding(source), errors="replace"))

@@ -1,0 +1,67 @@
+"""The lines around a place in a source file, with what is meant underlined.
+
+Takes a place and the lines of its file, gives lines of plain text; none where there is no such line.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Sequence
+from pathlib import Path
+
+from contextkit.lint.finding import CodePlace
+
+WIDEST = 160
+"""Characters of a line that are shown; of a longer one the part around the place."""
+BEFORE = 30
+"""Characters of a longer line that are shown in front of the place."""
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+"""What Python counts as the end of a line; str.splitlines knows more."""
+
+
+def window(place: CodePlace, lines: Sequence[str], around: int = 1) -> list[str]:
+    """The line, `around` lines before and behind it, numbered, carets under the expression; `lines` are those of the file."""
+    if not 1 <= place.line <= len(lines):
+        return []
+    numbers = range(max(1, place.line - around), min(len(lines), place.line + around) + 1)
+    margin = len(str(numbers[-1]))
+    cut = max(0, place.column - 1 - BEFORE) if len(lines[place.line - 1]) > WIDEST else 0
+    shown = [f"{' ' * margin} |"]
+    for number in numbers:
+        line = lines[number - 1]
+        shown.append(f"{number:>{margin}} | {visible(line[cut : cut + WIDEST], keep=chr(9))}".rstrip())
+        if number == place.line:
+            shown.append(f"{' ' * margin} | {_carets(line, place, cut)}")
+    return [*shown, f"{' ' * margin} |"]
+
+
+def _carets(line: str, place: CodePlace, cut: int) -> str:
+    """Under the expression, to the end of the line where it goes on in the next; tabs stay tabs, so that they line up."""
+    start = min(place.column - 1, len(line))
+    end = place.end_column - 1 if place.end_line == place.line else len(line)
+    end = min(max(end, start + 1), max(len(line), start + 1), cut + WIDEST)
+    lead = visible(line[cut:start], keep="\t")
+    return re.sub(r"[^\t]", " ", lead) + "^" * max(1, len(visible(line[start:end])))
+
+
+def lines_of(file: str) -> Sequence[str]:
+    """A source file's lines in its own encoding; none of a file that is gone, or that no encoding fits."""
+    try:
+        raw = Path(file).read_bytes()
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        return _NEWLINE.split(raw.decode(encoding))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return ()
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Text on one line: what a terminal would obey instead of showing is written as an escape.
+
+    >>> visible("red: \x1b[31m")
+    'red: \\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii") for char in text)

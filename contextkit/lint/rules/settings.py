@@ -1,0 +1,152 @@
+"""Request parameters beside the prompt's text: where each wire keeps them, what leaving one out means, and which levels were cached.
+
+Takes calls, gives what differs between two of them in one setting; knows no hazard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from contextkit.canonical import Json
+from contextkit.lint.trace.compare import reach_of
+from contextkit.lint.trace.rule import Evidence, Sent, Step
+
+Paths = Mapping[str, Sequence[str]]
+"""Wire → where it keeps a setting."""
+CLAUDE_WIRES = ("anthropic_messages", "bedrock_converse")
+_REGION = re.compile(r"^(?:us-gov|us|eu|apac|ap|jp|au|ca|sa|global)\.(?=[a-z0-9-]+\.)")
+_DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest)(?:-v\d+)?(?::\d+)?$|-v\d+(?::\d+)?$")
+_ARN = re.compile(r"^arn:[\w-]+:bedrock:(?P<region>[\w-]*):(?P<account>\d*):")
+_VERTEX = re.compile(r"^projects/(?P<account>[^/]+)/locations/(?P<region>[^/]+)/")
+_SHOWN = 120
+
+
+class Differs(NamedTuple):
+    """A setting that is another one than in the call before."""
+
+    path: str
+    """Where it stands."""
+    was: Json
+    """None where it was left out."""
+    now: Json
+    """None where it is left out."""
+
+    def evidence(self, message: str) -> Evidence:
+        """The same, as evidence."""
+        return Evidence(message, path=self.path, was=shown(self.was), now=shown(self.now))
+
+
+def shown(value: Json) -> str:
+    """A value in a message, cut where it is long; `(left out)` for none."""
+    if value is None:
+        return "(left out)"
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def dig(fields: Json, path: str) -> Json:
+    """The value at a dotted path, None where there is none.
+
+    >>> dig({"reasoning": {"effort": "low"}}, "reasoning.effort")
+    'low'
+    """
+    for name in path.split("."):
+        fields = fields.get(name) if isinstance(fields, dict) else None
+    return fields
+
+
+def differs(step: Step, paths: Paths, meaning: Callable[[Json], Json] = lambda value: value) -> Differs | None:
+    """The first of a wire's paths whose value means something else than in the call before; what a conversation moved to another
+    model sends anew is no change of its own."""
+    if is_other_model(step):
+        return None
+    for path in paths.get(step.after.wire, ()):
+        was, now = dig(step.before.params, path), dig(step.after.params, path)
+        one, other = meaning(was), meaning(now)
+        if one != other or _spelled(one) != _spelled(other):
+            return Differs(path, was, now)
+    return None
+
+
+def _spelled(value: Json) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+
+
+def is_claude(sent: Sent) -> bool:
+    """Whether Claude's rules hold for it."""
+    return sent.wire in CLAUDE_WIRES and sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws", "")
+
+
+def had_cached(step: Step, level: str) -> bool:
+    """Whether the call before may have left something of a level, or behind it, in the cache."""
+    order = ("tools", "system", "messages")
+    reach = reach_of(step.before)
+    return any(order.index(block.level) >= order.index(level) for block in step.before.blocks[:reach])
+
+
+def has_tool_change(step: Step) -> bool:
+    """Whether the tools differ too, so that nothing is left for a parameter to break."""
+    return any(change.level == "tools" and change.is_cached for change in step.changes)
+
+
+def model_of(sent: Sent) -> str:
+    """The model that was asked, as sent."""
+    named = sent.params.get("model") or sent.params.get("modelId")
+    return str(named) if isinstance(named, str) and named else sent.exchange.model
+
+
+def bare_model(name: str) -> str:
+    """A model's name without region, account, vendor and date.
+
+    >>> bare_model("eu.anthropic.claude-opus-4-5-20251101-v1:0"), bare_model("anthropic/claude-opus-4-5")
+    ('claude-opus-4-5', 'claude-opus-4-5')
+    """
+    name = name.rpartition("/")[2]
+    name = _REGION.sub("", name)
+    return _DATED.sub("", name.removeprefix("anthropic.")).lower()
+
+
+def is_other_model(step: Step) -> bool:
+    """Whether another model is asked than in the call before; another spelling of one name is not."""
+    was, now = model_of(step.before), model_of(step.after)
+    return bool(was and now) and bare_model(was) != bare_model(now)
+
+
+def region_of(sent: Sent) -> str:
+    """The region that the name of the model says, empty where it says none."""
+    name = model_of(sent)
+    found = _ARN.match(name) or _VERTEX.match(name)
+    prefix = _REGION.match(name.rpartition("/")[2])
+    return found["region"] if found else prefix[0].rstrip(".") if prefix else ""
+
+
+def account_of(sent: Sent) -> str:
+    """The account or project that the name of the model says, empty where it says none."""
+    name = model_of(sent)
+    found = _ARN.match(name) or _VERTEX.match(name)
+    return found["account"] if found else ""
+
+
+def is_aggregated(sent: Sent) -> bool:
+    """Whether an aggregator passes the call on: it names the vendor before the model, or takes that aggregator's own fields."""
+    name = sent.params.get("model")
+    is_vendored = isinstance(name, str) and "/" in name and not name.startswith(("projects/", "models/", "accounts/", "arn:", "publishers/"))
+    is_told = sent.exchange.provider == "openrouter" or isinstance(sent.params.get("provider"), dict)
+    return sent.wire.startswith("openai") and (is_told or (is_vendored and bool(sent.row.provider)))
+
+
+def route_key(sent: Sent) -> str:
+    """What ties a call to a place: a cache key or a session's id; empty where nothing does."""
+    given = (sent.params.get(name) for name in ("prompt_cache_key", "session_id", "user"))
+    return next((str(value) for value in given if isinstance(value, str | int) and value != ""), "")
+
+
+def goes_on(before: Sent, after: Sent) -> bool:
+    """Whether `after` holds all that `before` sent, in the same bytes, and more."""
+    if len(after.blocks) < len(before.blocks):
+        return False
+    return all(a is b or (a.body == b.body and a.role == b.role) for a, b in zip(before.blocks, after.blocks, strict=False))

@@ -1,0 +1,233 @@
+"""`contextkit lint`: what it is given, what it says, how it leaves, what it changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.ledger import Ledger
+from contextkit.lint.catalogue import hazards
+from tests.cli.conftest import COMMAND, Run
+
+CLEAN = "def add(a, b):\n    return a + b\n"
+HAZARDOUS = """from datetime import datetime
+
+import anthropic
+
+client = anthropic.Anthropic()
+
+
+def ask(question):
+    return client.messages.create(
+        model="claude-sonnet-5-5",
+        max_tokens=100,
+        system=f"It is {datetime.now()}. You are terse.",
+        messages=[{"role": "user", "content": question}],
+    )
+"""
+RULES = "You are a careful researcher. " * 2000
+
+
+def recording(path: Path, *systems: str) -> Path:
+    """A ledger of one conversation whose system prompt is that of each call."""
+    messages: list[dict[str, Any]] = []
+    with Ledger(path) as ledger:
+        for number, system in enumerate(systems):
+            messages.append({"role": "user", "content": [{"type": "text", "text": f"Question {number}"}]})
+            block = {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}
+            body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": [block], "messages": messages}
+            raw, at = json.dumps(body).encode(), 1_790_000_000.0 + 20 * number
+            ledger.append(
+                Exchange(f"m{number}", "s", "main", at, at + 1, at + 2, "anthropic", "claude-sonnet-5-5", Bodies(raw), None, None, None)
+            )
+            messages.append({"role": "assistant", "content": [{"type": "text", "text": "An answer."}]})
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "clean.py").write_text(CLEAN, "utf-8")
+    (tmp_path / "bad.py").write_text(HAZARDOUS, "utf-8")
+    recording(tmp_path / "broken.jsonl", f"Rules of Ada. {RULES}", f"Rules of Bob. {RULES}", f"Rules of Bob. {RULES}")
+    recording(tmp_path / "steady.jsonl", RULES, RULES, RULES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def codes(said: str) -> list[str]:
+    return [finding["code"] for finding in json.loads(said)["findings"]]
+
+
+# Pages --------------------------------------------------------------------------------------------------------------------
+
+
+def test_explain_prints_the_page_of_every_hazard(run: Run) -> None:
+    for row in hazards():
+        ended = run("lint", "--explain", row.code)
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.startswith(f"{row.name}: ") and "## Use instead" in ended.out
+
+
+@pytest.mark.parametrize("word", ["cks01", "clock-in-system", "CKS01"])
+def test_explain_takes_a_code_or_a_name(word: str, run: Run) -> None:
+    assert run("lint", "--explain", word).out.startswith("clock-in-system: ")
+
+
+# How it leaves ------------------------------------------------------------------------------------------------------------
+
+
+def test_code_without_hazards_leaves_with_0(folder: Path, run: Run) -> None:
+    ended = run("lint", "src")
+    assert (ended.code, ended.out, ended.err) == (0, "No hazards found.\n", "")
+
+
+def test_code_with_a_hazard_leaves_with_1_and_names_its_line(folder: Path, run: Run) -> None:
+    ended = run("lint", "bad.py")
+    assert (ended.code, ended.err) == (1, "")
+    assert "bad.py:12:" in ended.out and "CKS01" in ended.out
+    assert '12 |         system=f"It is {datetime.now()}. You are terse.",\n' in ended.out
+    assert run("lint") == run("lint", ".")
+    assert run("lint", "bad.py", "--exit-zero").code == 0
+
+
+def test_a_recording_is_known_by_its_content(folder: Path, run: Run) -> None:
+    broken = run("lint", "broken.jsonl")
+    assert (broken.code, broken.err) == (1, "")
+    assert "turn 2 system" in broken.out and "Ada" in broken.out
+    steady = run("lint", "steady.jsonl", "--json")
+    assert "system" not in {finding["place"]["level"] for finding in json.loads(steady.out)["findings"]}
+    renamed = (folder / "broken.jsonl").rename(folder / "recording.txt")
+    assert run("lint", renamed.name).out == broken.out
+
+
+def test_code_and_recordings_are_told_in_one_run(folder: Path, run: Run) -> None:
+    for args, kinds in ((["bad.py"], {"code", "request"}), ([], {"request"})):
+        ended = run("lint", *args, "--requests", "broken.jsonl", "--json")
+        assert {finding["place"]["kind"] for finding in json.loads(ended.out)["findings"]} == kinds
+
+
+def test_a_recording_without_bodies_is_told_about(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "bare.jsonl"
+    with Ledger(path) as ledger:
+        ledger.append(Exchange("m", "s", "main", 1.0, 2.0, 3.0, "anthropic", "claude-sonnet-5-5", None, None, None, None))
+    ended = run("lint", path)
+    assert (ended.code, ended.out) == (0, "No hazards found.\n")
+    assert ended.err == f"{path}: 1 of 1 calls were recorded without their bodies; nothing to look at\n"
+
+
+MISTAKES = {
+    "a missing file": (["absent.jsonl"], "absent.jsonl: No such file"),
+    "a missing folder": (["absent/"], "absent"),
+    "a missing Python file": (["absent.py"], "absent.py: no such file or folder"),
+    "prose": (["diary.txt"], "of no known format"),
+    "an unknown code": (["--select", "XX1", "src"], "no hazard's code begins with 'XX1'"),
+    "an unknown code to ignore": (["--ignore", "CKS01,NO", "src"], "'NO'"),
+    "an unknown page": (["--explain", "CKS99"], "no hazard is called 'CKS99'"),
+    "an unknown format": (["--format", "xml"], "'xml' is not one of"),
+    "no processes": (["--jobs", "0"], "0"),
+    "settings that are not there": (["--config", "absent.toml", "src"], "absent.toml"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_with_2(mistake: str, folder: Path, run: Run) -> None:
+    (folder / "diary.txt").write_text("Dear diary\n", "utf-8")
+    args, says = MISTAKES[mistake]
+    ended = run("lint", *args)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("contextkit: ") and ended.err.count("\n") == 1
+    assert says in ended.err
+
+
+@pytest.mark.parametrize(
+    "content", [b"def (:\n", bytes(range(256)) * 9, b"\0" * 100, b"x = " + b"(" * 5000, b"\xff\xfe"],
+    ids=["syntax", "binary", "zeros", "deep", "not UTF-8"],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_is_a_finding(content: bytes, folder: Path, run: Run) -> None:
+    (folder / "src" / "odd.py").write_bytes(content + b"\nimport anthropic, datetime\n")
+    ended = run("lint", "src", "--json")
+    assert (ended.code, ended.err) == (1, "")
+    assert codes(ended.out) == ["CK000"]
+
+
+# Choosing, formats --------------------------------------------------------------------------------------------------------
+
+
+def test_codes_are_chosen_by_their_beginning(folder: Path, run: Run) -> None:
+    everything = codes(run("lint", "bad.py", "--json").out)
+    assert "CKS01" in everything
+    assert codes(run("lint", "bad.py", "--json", "--select", "cks").out) == [code for code in everything if code.startswith("CKS")]
+    assert "CKS01" not in codes(run("lint", "bad.py", "--json", "--ignore", "CKS01,CKT").out)
+    assert codes(run("lint", "bad.py", "--json", "--select", "ALL", "--ignore", "CK").out) == []
+
+
+def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:
+    found = codes(run("lint", "bad.py", "--format", "json").out)
+    sarif = json.loads(run("lint", "bad.py", "--format", "sarif").out)
+    assert [result["ruleId"] for result in sarif["runs"][0]["results"]] == found
+    github = run("lint", "bad.py", "--format", "github").out.splitlines()
+    assert len(github) == len(found) and any(line.startswith("::error title=CKS01 clock-in-system,file=bad.py,line=12,") for line in github)
+    assert any(line.split()[:2] == ["1", "CKS01"] for line in run("lint", "bad.py", "--statistics").out.splitlines())
+
+
+def test_what_the_project_says_holds_and_what_is_typed_comes_on_top(folder: Path, run: Run) -> None:
+    assert run("lint", "broken.jsonl").code == 1
+    (folder / "pyproject.toml").write_text('[tool.contextkit.lint]\nselect = ["CKM"]\n', "utf-8")
+    assert run("lint", "broken.jsonl").code == 0
+    assert run("lint", "broken.jsonl", "--select", "ALL").code == 1
+    (folder / "other.toml").write_text('[tool.contextkit.lint]\nignore = ["CKB"]\n', "utf-8")
+    assert run("lint", "broken.jsonl", "--config", "other.toml").code == 1
+    assert run("lint", "broken.jsonl", "--config", "other.toml", "--ignore", "CK").code == 0
+
+
+@pytest.mark.parametrize("text", ["[tool", "[tool.contextkit.lint]\nselected = []", "[tool.contextkit.lint]\nselect = 3", "tool = 3"])
+def test_settings_that_are_wrong_are_one_line(text: str, folder: Path, run: Run) -> None:
+    (folder / "other.toml").write_text(text, "utf-8")
+    ended = run("lint", "src", "--config", "other.toml")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "other.toml" in ended.err
+
+
+def test_a_terminal_that_cannot_spell_it_is_told_in_escapes(folder: Path) -> None:
+    recording(folder / "words.jsonl", f"Größe \U0001f600 1 {RULES}", f"Größe \U0001f600 2 {RULES}")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run([*COMMAND, "lint", "words.jsonl"], cwd=folder, env=environment, check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert r"Gr\xf6" in ended.stdout
+
+
+# Changes ------------------------------------------------------------------------------------------------------------------
+
+FIXABLE = """import json
+
+import anthropic
+
+client = anthropic.Anthropic()
+
+
+def ask(state: dict, question: str):
+    system = "You are terse. State: " + json.dumps(state)
+    return client.messages.create(
+        model="claude-sonnet-5-5", max_tokens=100, system=system, messages=[{"role": "user", "content": question}]
+    )
+"""
+
+
+def test_fix_mends_what_diff_shows(folder: Path, run: Run) -> None:
+    path = folder / "fixable.py"
+    path.write_text(FIXABLE, "utf-8")
+    shown = run("lint", "fixable.py", "--diff")
+    assert shown.code == 1 and "+    system = " in shown.out and "sort_keys=True" in shown.out
+    assert path.read_text("utf-8") == FIXABLE
+    fixed = run("lint", "fixable.py", "--fix", "--json")
+    assert json.loads(fixed.out)["fixed"] >= 1
+    assert path.read_text("utf-8") == FIXABLE.replace("dumps(state)", "dumps(state, sort_keys=True)")
+    again = run("lint", "fixable.py", "--diff")
+    assert (again.code, again.out, again.err) == (0, "", "0 files would change.\n")

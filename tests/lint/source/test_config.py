@@ -1,0 +1,68 @@
+"""`[tool.contextkit.lint]`: read from the nearest pyproject.toml; what is wrong in it is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.errors import UsageError
+from contextkit.lint.config import LintConfig, config_of, read_config
+
+WHOLE = """
+[tool.contextkit.lint]
+select = ["CKS", "CKT01"]
+ignore = ["CKS02"]
+exclude = ["build/*"]
+sanitizers = ["ours.canonical"]
+[tool.contextkit.lint.per-file-ignores]
+"tests/*" = ["CKS"]
+[tool.contextkit.lint.sources]
+"ours.weather" = "clock"
+[tool.contextkit.lint.sinks]
+preface = "system"
+"ours.call_it(head)" = "tools"
+"""
+
+
+def test_the_nearest_table_holds(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(WHOLE, encoding="utf-8")
+    inner = tmp_path / "pkg" / "sub"
+    inner.mkdir(parents=True)
+    (tmp_path / "pkg" / "pyproject.toml").write_text("[project]\nname = 'x'\n", encoding="utf-8")
+    config = read_config(inner / "file.py")
+    assert config.path == str(tmp_path / "pyproject.toml")
+    assert config.named_sinks == {"preface": "system"} and config.call_sinks == {"ours.call_it": ("head", "tools")}
+    assert config.sources == {"ours.weather": "clock"} and config.sanitizers == ("ours.canonical",)
+    assert config.is_selected("CKS01") and not config.is_selected("CKS02") and not config.is_selected("CKM01")
+    assert not config.is_selected("CKS01", str(tmp_path / "tests" / "a.py")) and config.is_selected("CKT01", "tests/a.py")
+
+
+def test_no_table_is_the_default(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.contextkit.lint]\n", encoding="utf-8")
+    assert read_config(tmp_path).select == LintConfig().select
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "unknown key 'selct'": {"selct": ["CKS"]},
+    "select must be a list": {"select": "CKS"},
+    "ignore must be a list": {"ignore": [1]},
+    "sources.ours.now is 'klock'": {"sources": {"ours.now": "klock"}},
+    "sinks.preface is 'sistem'": {"sinks": {"preface": "sistem"}},
+    "per-file-ignores must be a table": {"per-file-ignores": []},
+    "per-file-ignores.a must be a list": {"per-file-ignores": {"a": "CKS"}},
+}
+
+
+@pytest.mark.parametrize(("text", "table"), WRONG.items(), ids=WRONG.keys())
+def test_what_is_wrong_is_named(text: str, table: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as error:
+        config_of(table)
+    assert text in str(error.value) and "[tool.contextkit.lint]" in str(error.value)
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"pyproject\.toml: not TOML"):
+        read_config(tmp_path)

@@ -1,0 +1,234 @@
+"""Files as they come: unreadable ones are findings, comments silence, patterns are asked, processes agree."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from contextkit.lint.config import LintConfig
+from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.source import detect
+from contextkit.lint.source.detect import find_in_code
+from contextkit.lint.source.rule import Hit, Pattern, View
+
+CLOCK = "import time\ndef ask(client):\n    system_prompt = f'{time.time()}'\n"
+
+BROKEN: dict[str, bytes] = {
+    "syntax error": b"def system_prompt(:\n",
+    "null bytes": b"x = 1\x00\n",
+    "binary": bytes(range(256)) * 20,
+    "unknown encoding": b"# -*- coding: nonsense -*-\nsystem_prompt = 1\n",
+    "not the encoding it says": b"# -*- coding: utf-8 -*-\nsystem_prompt = '\xff'\n",
+    "too deep": b"system_prompt = " + b"(" * 5000 + b")" * 5000,
+    "too deep to parse": b"system_prompt = " + b"-" * 200_000 + b"1",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
+def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "prompt.py").write_bytes(text)
+    (tmp_path / "other.py").write_bytes(b"system_prompt = 1\n")
+    (finding,) = find_in_code([tmp_path], LintConfig(), ())
+    assert finding.code == "CK000" and "\n" not in finding.message
+    assert isinstance(finding.place, CodePlace) and finding.place.file.endswith("prompt.py")
+
+
+def test_a_chain_of_three_thousand_additions_is_read(lint: Callable[..., list[Finding]]) -> None:
+    found = lint("import time\nsystem_prompt = 'x'\ndef ask():\n"
+        "    system_prompt = " + " + ".join(["'a'"] * 3000) + " + str(time.time())\n")
+    assert [finding.code for finding in found] == ["CKS01"]
+
+
+def test_a_long_attribute_chain_is_no_traceback(lint: Callable[..., list[Finding]]) -> None:
+    found = lint("system_prompt = a" + ".b()" * 20_000)
+    assert {finding.code for finding in found} <= {"CK000"}
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "data.py").open("wb") as file:
+        file.truncate(200_000_000)
+    (finding,) = find_in_code([tmp_path], LintConfig(), ())
+    assert finding.code == "CK000" and "200,000,000" in finding.message
+
+
+def test_a_missing_file_is_a_finding(tmp_path: Path) -> None:
+    (finding,) = find_in_code([tmp_path / "none.py"], LintConfig(), ())
+    assert finding.code == "CK000" and "No such file" in finding.message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links need a privilege there")
+def test_a_loop_of_links_ends(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "up").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "dangling.py").symlink_to(tmp_path / "gone.py")
+    assert sorted(finding.code for finding in lint(CLOCK)) == ["CK000", "CKS01"]
+
+
+def test_latin_1_with_a_cookie_points_at_the_right_column(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
+    text = "# -*- coding: latin-1 -*-\nimport time\ndef ask():\n    system_prompt = 'é' + str(time.time())\n"
+    (tmp_path / "old.py").write_bytes(text.encode("latin-1"))
+    (finding,) = lint("")
+    assert isinstance(finding.place, CodePlace) and finding.place.column == text.splitlines()[3].index("time.time") + 1
+
+
+def test_a_noqa_of_another_code_silences_nothing(lint: Callable[..., list[Finding]]) -> None:
+    other = CLOCK.replace("()}'", "()}'  # noqa: E501")
+    assert [finding.code for finding in lint(other)] == ["CKS01"]
+    assert lint(CLOCK.replace("()}'", "()}'  # noqa: E501, CKS01")) == []
+
+
+def test_a_noqa_behind_a_text_of_several_lines_counts(lint: Callable[..., list[Finding]]) -> None:
+    text = 'import time\ndef ask():\n    system_prompt = f"""\n    {time.time()}\n    """'
+    assert [finding.code for finding in lint(text)] == ["CKS01"]
+    assert lint(text + "  # noqa: CKS01") == []
+
+
+def test_a_frozen_function_is_said_on_its_def_line(lint: Callable[..., list[Finding]]) -> None:
+    text = "import time\ndef stamp():{}\n    return time.time()\ndef ask():\n    system_prompt = str(stamp())\n"
+    assert [finding.code for finding in lint(text.format(""))] == ["CKS01"]
+    assert lint(text.format("  # contextkit: frozen")) == []
+
+
+def test_config_selects_ignores_and_excludes(lint: Callable[..., list[Finding]]) -> None:
+    for config in (
+        LintConfig(select=("CKT",)),
+        LintConfig(ignore=("CKS",)),
+        LintConfig(exclude=("app.py",)),
+        LintConfig(per_file_ignores={"app.py": ("CKS01",)}),
+        LintConfig(sanitizers=("str",)),
+    ):
+        assert lint(CLOCK.replace("f'{time.time()}'", "str(time.time())"), config) == []
+    assert lint(CLOCK, LintConfig(select=("CKS01",), ignore=("CKS",)))
+
+
+def test_a_project_names_its_own_sources_and_sinks(lint: Callable[..., list[Finding]]) -> None:
+    text = "import ours\ndef f(c):\n    ours.call_it(c, head=ours.weather())\n    c.preface = ours.weather()\n"
+    assert lint(text) == []
+    config = LintConfig(sources={"ours.weather": "clock"}, named_sinks={"preface": "system"}, call_sinks={"ours.call_it": ("head", "system")})
+    found = [finding.place for finding in lint(text, config)]
+    assert [place.line for place in found if isinstance(place, CodePlace)] == [3, 4]
+
+
+# Patterns -----------------------------------------------------------------------------------------------------------------
+
+
+def find_pop(node: ast.Call, view: View) -> Iterator[Hit]:
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and view.is_history(node.func.value):
+        start, end = view.bytes_at(node)
+        name = getattr(view.function(), "name", None)
+        yield Hit(node, f"{view.source[start:end].decode()} in {name}, loop: {view.loop() is not None}")
+
+
+def find_slice(node: ast.Assign, view: View) -> Iterator[Hit]:
+    if isinstance(node.value, ast.Subscript) and view.is_history(node.value):
+        yield Hit(node, f"calls a model: {view.calls_model()}, parents: {[type(parent).__name__ for parent in view.parents()]}")
+
+
+def find_names(node: ast.Call, view: View) -> Iterator[Hit]:
+    yield Hit(node, f"{view.dotted(node.func)} {sorted(view.kinds(node))} {[view.is_constant(argument) for argument in node.args]}")
+
+
+def shapes(find: Callable[..., Iterator[Hit]], *nodes: type[ast.AST], words: tuple[str, ...] = ()) -> tuple[Hazard, ...]:
+    return (Hazard("CKM05", "pop", "A", "error", source=(Pattern(nodes, find, words),)),)
+
+
+def test_a_pattern_is_shown_its_nodes_with_what_stands_around(lint: Callable[..., list[Finding]]) -> None:
+    text = (
+        "def trim(messages, other):\n    while messages:\n        messages.pop(0)\n    other.pop(0)\n"
+        "    copy = list(messages)\n    copy.pop()\n"
+    )
+    found = lint(text, hazards=shapes(find_pop, ast.Call, words=("pop",)))
+    assert [finding.message for finding in found] == ["messages.pop(0) in trim, loop: True", "copy.pop() in trim, loop: False"]
+
+
+def test_a_pattern_can_ask_for_the_rest_of_the_function(lint: Callable[..., list[Finding]]) -> None:
+    text = (
+        "def ask(client, m):\n    m = self.messages[-10:]\n    if m:\n        recent = m[1:]\n"
+        "    send(client, m)\ndef send(client, m):\n    client.messages.create(messages=m)\n"
+    )
+    found = lint(text, hazards=shapes(find_slice, ast.Assign))
+    assert [finding.message for finding in found] == [
+        "calls a model: True, parents: ['Module', 'FunctionDef']",
+        "calls a model: True, parents: ['Module', 'FunctionDef', 'If']",
+    ]
+
+
+def test_a_pattern_can_ask_for_names_and_kinds(lint: Callable[..., list[Finding]]) -> None:
+    text = """
+    import time as t
+    from anthropic import Anthropic
+    LIMIT = 3
+    class Agent:
+        def __init__(self):
+            self.client = Anthropic()
+            self.fixed = "x"
+        def ask(self, given: Anthropic, other):
+            self.client.messages.create(LIMIT)
+            given.beta.messages.create(self.fixed)
+            other.messages.create(other)
+            str(t.time())
+    """
+    found = [finding.message for finding in lint(text, hazards=shapes(find_names, ast.Call))]
+    assert found == [
+        "anthropic.Anthropic [] []",
+        "anthropic.Anthropic.messages.create [] [True]",
+        "anthropic.Anthropic.beta.messages.create [] [True]",
+        "?.messages.create [] [False]",
+        "str ['clock'] [False]",
+        "time.time ['clock'] []",
+    ]
+
+
+def test_a_file_without_the_words_is_not_searched(lint: Callable[..., list[Finding]]) -> None:
+    assert lint("messages.pop(0)\n", hazards=shapes(find_pop, ast.Call, words=("nowhere",))) == []
+
+
+def test_several_processes_find_what_one_finds(tmp_path: Path, lint: Callable[..., list[Finding]], monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {f"part{number}": f"from app import stamp\ndef ask():\n    system_prompt = stamp() + '{number}'\n" for number in range(40)}
+    app = "import time\ndef stamp():\n    return str(time.time())\ndef trim(messages):\n    messages.pop(0)\n"
+    hazards = shapes(find_pop, ast.Call, words=("pop",))
+    alone = lint(app, hazards=hazards, **files)
+    monkeypatch.setattr(detect, "_SMALL", 0)
+    monkeypatch.setattr(detect, "_CHUNK", 500)
+    done: list[tuple[int, int]] = []
+    together = list(find_in_code([tmp_path], LintConfig(), hazards, jobs=2, progress=lambda *numbers: done.append(numbers)))
+    assert together == alone and len(alone) == 1
+    assert done[-1] == (41, 41)
+
+
+def test_processes_that_start_from_nothing_find_the_same(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
+    lint("def trim(messages):\n    messages.pop(0)\n", hazards=())
+    script = tmp_path.parent / "spawned.py"
+    script.write_text(SPAWNED, encoding="utf-8")
+    ran = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (ran.stdout.strip(), ran.stderr) == ("2", "")
+
+
+ROOT = Path(__file__).resolve().parents[3]
+SPAWNED = """
+import multiprocessing, sys
+from contextkit.lint.config import LintConfig
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.source import detect
+from contextkit.lint.source.rule import Flow
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    detect._SMALL = 0
+    row = Hazard("CKS01", "x", "A", "error", source=(Flow(("clock",), ("system",), "{source}"),))
+    for name in ("one", "two"):
+        with open(f"{sys.argv[1]}/{name}.py", "w") as file:
+            file.write("import time\\ndef f():\\n    system_prompt = str(time.time())\\n")
+    print(len(list(detect.find_in_code([sys.argv[1]], LintConfig(), [row], jobs=2))))
+"""
+
+
+def test_each_file_is_read_once(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
+    lint(CLOCK)
+    assert len(list(find_in_code([tmp_path, tmp_path / "app.py"], LintConfig(), shapes(find_pop, ast.Call)))) == 0

@@ -1,0 +1,275 @@
+"""A value that varies is followed to the prompt through whatever Python code does with it; look-alikes are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from contextkit.lint.finding import CodePlace, Finding
+
+HEAD = """
+import datetime, functools, os, random, string, time, uuid
+import anthropic
+from datetime import date
+client = anthropic.Anthropic()
+
+def now(): return datetime.datetime.now()
+"""
+NOW = "datetime.datetime.now()"
+
+ASK = "client.messages.create(model='m', messages=messages, system=system)"
+
+VARYING = {
+    "f-string": f"system = f'It is {{{NOW}}}'",
+    "format": f"system = 'It is {{}}'.format({NOW})",
+    "format by name": f"system = 'It is {{t}}'.format(t={NOW})",
+    "percent": f"system = 'It is %s' % {NOW}",
+    "plus": f"system = 'It is ' + str({NOW})",
+    "long plus": f"system = 'a' + 'b' + str({NOW}) + 'c' + 'd'",
+    "join": f"system = ' '.join(['It is', str({NOW})])",
+    "isoformat": f"system = {NOW}.isoformat()",
+    "augmented": f"system = 'It is '\n    system += str({NOW})",
+    "list that grows": f"parts = ['It is']\n    parts.append(str({NOW}))\n    system = ' '.join(parts)",
+    "list of blocks": f"system = [{{'type': 'text', 'text': str({NOW})}}]",
+    "comprehension": f"system = ''.join(str(part) for part in [1, {NOW}])",
+    "walrus": f"system = str(t := {NOW}) + str(t)",
+    "ternary": f"system = str({NOW}) if messages else 'never'",
+    "or": f"system = messages[0]['x'] or str({NOW})",
+    "branch": f"system = 'fixed'\n    if messages:\n        system = str({NOW})",
+    "try": f"try:\n        system = str({NOW})\n    except ValueError:\n        system = ''",
+    "with": f"with open('x') as file:\n        system = str({NOW})",
+    "dict value": f"parts = {{'text': str({NOW})}}\n    system = parts['text']",
+    "dict item set": f"parts = {{}}\n    parts['now'] = str({NOW})\n    system = parts['now']",
+    "attribute set": f"messages.note = str({NOW})\n    system = messages.note",
+    "textwrap": f"import textwrap\n    system = textwrap.dedent(str({NOW}))",
+    "jinja2": f"import jinja2\n    system = jinja2.Template('It is {{{{ now }}}}').render(now={NOW})",
+    "string.Template": f"system = string.Template('It is $now').substitute(now={NOW})",
+    "partial names": f"from datetime import datetime as clock\n    system = str(clock.now())  # {NOW}",
+    "tuple": f"system, other = str({NOW}), 1",
+    "nested function": f"def inner():\n        return str({NOW})\n    system = inner()",
+    "lambda": f"make = lambda: str({NOW})\n    system = make()",
+    "unknown wrapper": f"import somewhere\n    system = somewhere.wrap(str({NOW}))",
+    "match": f"match messages:\n        case []:\n            system = str({NOW})\n        case _:\n            system = ''",
+}
+
+
+@pytest.mark.parametrize("body", VARYING.values(), ids=VARYING.keys())
+def test_a_clock_reaches_the_system_prompt(seen: Callable[..., list[tuple[str, str]]], body: str) -> None:
+    found = seen(f"{HEAD}\ndef ask(messages):\n    {body}\n    {ASK}\n")
+    assert [code for code, _ in found] == ["CKS01"]
+    assert ".now()" in found[0][1]
+
+
+STABLE = {
+    "constant": "system = 'fixed'",
+    "module constant": "system = STARTED",
+    "length": "system = f'{len(str(time.time())) > 3}'",
+    "comparison": "system = 'late' if time.time() > 3 else 'early'",
+    "not": f"system = str(not {NOW})",
+    "logged": "import logging\n    logging.info('at %s', time.time())\n    system = 'fixed'",
+    "overwritten": f"system = str({NOW})\n    system = 'fixed'",
+    "raised": "system = 'fixed'\n    if not messages:\n        raise ValueError(f'{time.time()}')",
+    "branch that leaves": f"system = 'fixed'\n    if messages:\n        system = str({NOW})\n        return",
+    "cached": "system = cached()",
+    "sorted set": "system = ','.join(sorted({'a', 'b'}))",
+    "other key of a dict": f"parts = {{'at': {NOW}, 'role': 'x'}}\n    system = parts['role']",
+    "frozen by comment": f"system = str({NOW})  # contextkit: frozen",
+    "noqa": f"system = str({NOW})  # noqa: CKS01",
+    "bare noqa": f"system = str({NOW})  # noqa",
+    "the newest message": f"system = ''\n    messages.append({{'role': 'user', 'content': str({NOW})}})",
+    "a system message behind the conversation": f"system = ''\n    messages.append({{'role': 'system', 'content': str({NOW})}})",
+    "a trace": f"system = ''\n    span.set_attribute('system_prompt', str({NOW}))",
+}
+
+
+@pytest.mark.parametrize("body", STABLE.values(), ids=STABLE.keys())
+def test_a_look_alike_is_left_alone(seen: Callable[..., list[tuple[str, str]]], body: str) -> None:
+    top = f"STARTED = f'{{{NOW}}}'\n@functools.lru_cache\ndef cached():\n    return str({NOW})\n"
+    assert seen(f"{HEAD}\n{top}\ndef ask(messages, span):\n    {body}\n    {ASK}\n") == []
+
+
+def test_wrappers_in_other_modules_are_followed(lint: Callable[..., list[Finding]]) -> None:
+    (finding,) = lint(
+        **{
+            "pkg/__init__": "from .prompts import build\n",
+            "pkg/clock": "import time\ndef stamp(form='%H:%M'):\n    return time.strftime(form)\n",
+            "pkg/prompts": "from .clock import stamp\ndef line(text):\n    return f'- {text}'\ndef build():\n    return line(stamp())\n",
+        },
+        app="import anthropic\nimport pkg\ndef ask(m):\n    anthropic.Anthropic().messages.create(system=pkg.build(), messages=m)\n",
+    )
+    assert isinstance(finding.place, CodePlace)
+    assert finding.place.file.endswith("clock.py")
+    assert [step.note for step in finding.trail] == [
+        "time.strftime(form)", "returned by `stamp`", "returned by `build`", "`system=` of `create`",
+    ]  # fmt: skip
+
+
+def test_an_argument_handed_down_is_found_where_it_is_made(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    low = f"def low(messages, text, *, extra=''):\n    system = text + extra\n    {ASK}\n"
+    found = seen(f"{HEAD}\n{low}\ndef middle(messages, **more):\n    low(messages, 'x', **more)\n\n"
+        f"def top(m):\n    middle(m, extra=str(uuid.uuid4()))\n")
+    assert found == [("CKS03", "uuid.uuid4()")]
+
+
+def test_a_callable_as_default_is_called(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    assert seen(f"{HEAD}\ndef ask(messages, clock=datetime.datetime.now):\n    system = str(clock())\n"
+        f"    {ASK}\n") == [("CKS01", "clock()")]
+
+
+def test_an_attribute_set_in_a_constructor_is_frozen_for_the_session(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    body = """
+    class Agent:
+        def __init__(self):
+            self.started = datetime.datetime.now()
+        def ask(self, messages):
+            client.messages.create(system=f"{self.started}", messages=messages)
+    """
+    assert seen(HEAD + _dedent(body)) == []
+    assert seen(HEAD + _dedent(body).replace("__init__", "refresh")) == [("CKS01", NOW)]
+
+
+def test_an_object_built_for_each_call_freezes_nothing(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    body = """
+    class Prompt:
+        def __init__(self):
+            self.at = datetime.datetime.now()
+        def text(self):
+            return f"{self.at}"
+    def ask(messages):
+        prompt = Prompt()
+        client.messages.create(system=prompt.text(), messages=messages)
+    """
+    assert seen(HEAD + _dedent(body)) == [("CKS01", NOW)]
+
+
+def test_what_is_made_before_the_loop_of_a_conversation_is_frozen(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    body = """
+    def chat(messages):
+        system = f"{datetime.datetime.now()}"
+        while True:
+            messages.append({"role": "user", "content": input()})
+            client.messages.create(system=system, messages=messages)
+    """
+    assert seen(HEAD + _dedent(body)) == []
+    inside = _dedent(body).replace("    while True:", "    while True:\n        system = f'{time.time()}'")
+    assert ("CKS01", "time.time()") in seen(HEAD + inside)
+
+
+def test_a_day_is_told_from_a_clock(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    days = ["date.today()", f"{NOW}.date()", f"{NOW}.strftime('%d %B %Y')", "time.strftime('%Y-%m-%d')", f"{NOW}.year"]
+    for day in days:
+        found = seen(f"{HEAD}\ndef ask(messages):\n    system = f'{{{day}}}'\n"
+            f"    {ASK}\n".replace("'%", '"%').replace("Y')", 'Y")').replace("d')", 'd")'))
+        assert [code for code, _ in found] == ["CKS02"], day
+    assert [code for code, _ in seen(f"{HEAD}\ndef ask(messages):\n    system = f'{{{NOW}:%Y-%m-%d}}'\n    {ASK}\n")] == ["CKS02"]
+
+
+def _dedent(text: str) -> str:
+    import textwrap
+
+    return textwrap.dedent(text)
+
+
+SINKS = {
+    "anthropic": "anthropic.Anthropic().messages.stream(system=X, messages=m)",
+    "openai responses": "import openai\n    openai.OpenAI().responses.create(instructions=X, input=m)",
+    "openai chat": "c.chat.completions.create(messages=[{'role': 'system', 'content': X}, *m])",
+    "developer role": "c.chat.completions.create(messages=[{'role': 'developer', 'content': X}] + m)",
+    "litellm": "import litellm\n    litellm.completion(model='m', messages=[{'role': 'system', 'content': X}] + m)",
+    "a fresh list": "messages = []\n    messages.append({'role': 'system', 'content': X})\n    messages.extend(m)",
+    "insert at the front": "messages = list(m)\n    messages.insert(0, {'role': 'system', 'content': X})",
+    "langchain message": "from langchain_core.messages import SystemMessage\n    c.invoke([SystemMessage(content=X), *m])",
+    "langchain tuple": "from langchain_core.prompts import ChatPromptTemplate\n"
+        "    ChatPromptTemplate.from_messages([('system', X), ('user', '{q}')])",
+    "create_agent": "from langchain.agents import create_agent\n    create_agent('m', [], system_prompt=X)",
+    "langgraph": "from langgraph.prebuilt import create_react_agent\n    create_react_agent('m', [], prompt=X)",
+    "pydantic-ai": "from pydantic_ai import Agent\n    Agent('m', instructions=X)",
+    "openai-agents": "import agents\n    agents.Agent(name='a', instructions=X)",
+    "openai-agents function": "import agents\n    def dynamic(ctx, agent):\n        return X\n"
+        "    agents.Agent(name='a', instructions=dynamic)",
+    "openai-agents lambda": "import agents\n    agents.Agent(name='a', instructions=lambda ctx, agent: X)",
+    "google-adk": "from google.adk.agents import LlmAgent\n    LlmAgent(name='a', instruction=X)",
+    "strands": "from strands import Agent\n    Agent(system_prompt=X)",
+    "smolagents": "from smolagents import CodeAgent\n    CodeAgent(tools=[], model=m, instructions=X)",
+    "instructor": "import instructor\n"
+        "    instructor.from_provider('m').chat.completions.create(messages=[{'role': 'system', 'content': X}])",
+    "dspy": "import dspy\n    dspy.Signature('q -> a', X)",
+    "contextkit": "from contextkit import Context\n    Context(provider=m, system=X)",
+    "request dict": "body = {'model': 'm', 'messages': m, 'system': X}",
+    "kwargs": "kwargs = dict(c)\n    kwargs['system'] = X",
+    "a name": "system_prompt = X",
+    "an attribute": "c.system_prompt = X",
+    "a wrapper's keyword": "c.ask(system_prompt=X)",
+    "a function's name": "def build_system_prompt():\n        return X\n    build_system_prompt()",
+}
+
+
+@pytest.mark.parametrize("body", SINKS.values(), ids=SINKS.keys())
+def test_the_system_prompt_of_each_api_is_known(seen: Callable[..., list[tuple[str, str]]], body: str) -> None:
+    found = seen(f"{HEAD}\ndef ask(c, m):\n    {body.replace('X', 'str(time.time())')}\n")
+    assert found == [("CKS01", "time.time()")]
+
+
+def test_decorated_functions_give_instructions(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    body = (
+        "from pydantic_ai import Agent\nagent = Agent('m')\n@agent.instructions\ndef add(ctx):\n"
+        "    return f'Hello {ctx.deps.user_name}'\n"
+    )
+    assert seen(body) == [("CKS11", "ctx.deps.user_name")]
+
+
+OTHERS = {
+    "set of tools": ("CKT01", "client.messages.create(tools=list(set(c)), messages=m)"),
+    "set in bind_tools": ("CKT01", "c.bind_tools({*c.a, *c.b})"),
+    "folder listing": ("CKT01", "tools = [load(name) for name in os.listdir('tools')]\n"
+        "    client.messages.create(tools=tools, messages=m)"),
+    "tools chosen by the query": ("CKT03", "client.messages.create(tools=[t for t in ALL_TOOLS if relevant(t, query)], messages=m)"),
+    "clock in a description": ("CKT08", "d = {'name': 'x', 'description': f'{time.time()}', 'input_schema': {}}"),
+    "folder in a tool call": ("CKT08", "from langchain_core.tools import StructuredTool\n"
+        "    StructuredTool(name='x', description=f'In {os.getcwd()}')"),
+    "skills in a description": ("CKT09", "d = {'name': 'x', 'description': ', '.join(s.name for s in c.skills), 'parameters': {}}"),
+    "recall in system": ("CKS05", "client.messages.create(system=f'{c.memory.search(query)}', messages=m)"),
+    "retriever in front": ("CKS05", "m.insert(0, {'role': 'user', 'content': c.similarity_search(query)})\n"
+        "    messages = m\n    messages.insert(0, c.similarity_search(query))"),
+    "unsorted json": ("CKM14", "import json\n    system_prompt = json.dumps(c)"),
+    "key made anew": ("CKR06", "c.responses.create(input=m, prompt_cache_key=str(uuid.uuid4()))"),
+    "folder": ("CKS04", "system_prompt = f'You work in {os.getcwd()}'"),
+}
+
+
+@pytest.mark.parametrize(("code", "body"), OTHERS.values(), ids=OTHERS.keys())
+def test_other_kinds_reach_other_sinks(seen: Callable[..., list[tuple[str, str]]], code: str, body: str) -> None:
+    assert [found for found, _ in seen(f"{HEAD}\ndef ask(c, m, query):\n    {body}\n")] == [code]
+
+
+def test_sorted_json_and_sorted_tools_are_stable(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    body = "import json\n    system_prompt = json.dumps(c, sort_keys=True)\n    client.messages.create(tools=sorted(set(c)), messages=m)"
+    assert seen(f"{HEAD}\ndef ask(c, m):\n    {body}\n") == []
+
+
+def test_a_key_made_in_a_constructor_is_new_after_each_restart(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    body = """
+    class Agent:
+        def __init__(self):
+            self.key = str(uuid.uuid4())
+        def ask(self, m):
+            client.responses.create(input=m, prompt_cache_key=self.key)
+    """
+    assert seen(HEAD + _dedent(body)) == [("CKR06", "uuid.uuid4()")]
+
+
+def test_a_choice_per_call_matters_in_a_loop_only(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    call = "c.responses.create(input=m, reasoning_effort='high' if hard else 'low')"
+    assert seen(f"def setup(c, m, hard):\n    {call}\n") == []
+    found = seen(f"def setup(c, m, hard):\n    while True:\n        {call}\n        m.append(1)\n")
+    assert found == [("CKP02", "'high' if hard else 'low'")]
+
+
+def test_a_prompt_built_by_the_constructor_alone_is_frozen(seen: Callable[..., list[tuple[str, str]]]) -> None:
+    body = (
+        f"class A:\n    def __init__(self):\n        self.p = build_system_prompt()\n"
+        f"def build_system_prompt():\n    return f'{{{NOW}}}'\n"
+    )
+    assert seen(HEAD + body) == []
+    assert seen(HEAD + body + "def turn():\n    return build_system_prompt()\n") == [("CKS01", NOW)]
