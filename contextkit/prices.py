@@ -46,6 +46,15 @@ def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None 
     return None if prompt is None else _cost(rates, Usage(prompt, 0, 0, 0, usage.output))
 
 
+def bills_writes(provider: str, model: str, at: float | None = None) -> bool:
+    """Whether writing to the model's cache costs anything; who does not bill writes reports none. Raises `UnknownModel` as `cost_usd`.
+
+    >>> bills_writes("anthropic", "claude-opus-4-5"), bills_writes("openai", "gpt-4o")
+    (True, False)
+    """
+    return _rates(provider, model, _moment(at)).has_write_price
+
+
 _QUARTER = 900
 """Seconds: prices may depend on the time of day (DeepSeek's did), never on less than a quarter of an hour."""
 
@@ -58,10 +67,10 @@ def _cost(rates: _Rates, usage: Usage) -> float | None:
     known = _known(rates, usage)
     if known.prompt is None or known.output is None:
         return None
-    counts = (known.fresh or 0, known.read or 0, known.write_5m or 0, known.write_1h or 0, known.output)
-    if rates.per_token is None:
-        return _billed(rates.price, *counts)
-    return sum(count * rate for count, rate in zip(counts, rates.per_token, strict=True))
+    prompt = known.prompt
+    fresh, read, short, long, output = next(rate for above, rate in rates.per_token if prompt > above)
+    paid = (known.fresh or 0) * fresh + (known.read or 0) * read + (known.write_5m or 0) * short + (known.write_1h or 0) * long
+    return paid + known.output * output
 
 
 def _known(rates: _Rates, usage: Usage) -> Usage:
@@ -75,26 +84,48 @@ def _known(rates: _Rates, usage: Usage) -> Usage:
 class _Rates:
     """The prices of one model at one time."""
 
-    price: ModelPrice
-    """As genai-prices has it."""
     has_write_price: bool
     """Whether writing to its cache costs anything."""
-    per_token: tuple[float, ...] | None
-    """Dollars for one token fresh, read, written short, written long, generated; None where a tier makes it depend on the prompt's size."""
+    per_token: tuple[tuple[int, tuple[float, ...]], ...]
+    """(prompt above so many tokens, dollars for one token fresh, read, written short, written long, generated); the highest tier first."""
 
 
 @lru_cache(maxsize=1024)
 def _rates(provider: str, model: str, at: float) -> _Rates:
     """Asked once for each model and quarter of an hour: adding up a bill call by call must not look prices up call by call."""
-    price = _with_long_writes(provider, _listed(provider, model).get_prices(datetime.fromtimestamp(at, UTC)))
-    return _Rates(price, price.cache_write_mtok is not None, _per_token(price))
+    listed = _listed(provider, model).get_prices(datetime.fromtimestamp(at, UTC))
+    known = _WORKED_OUT.get((provider, id(listed)))
+    if known is None or known[0] is not listed:
+        price = _with_long_writes(provider, listed)
+        known = _WORKED_OUT[provider, id(listed)] = listed, _Rates(price.cache_write_mtok is not None, _tiers(price))
+    return known[1]
 
 
-def _per_token(price: ModelPrice) -> tuple[float, ...] | None:
+_WORKED_OUT: dict[tuple[str, int], tuple[ModelPrice, _Rates]] = {}
+"""(provider, identity of a listed price) → that price, kept so that its identity stays its own, and what it comes to a token: a price holds
+for months, and working it out takes a hundred times as long as looking it up."""
+
+
+def _tiers(price: ModelPrice) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    """What a token costs in each tier; a prompt beyond the start of one is billed at it as a whole."""
     from genai_prices.types import TieredPrices
 
-    if any(isinstance(part, TieredPrices) for part in vars(price).values()):
-        return None
+    tiered = [part for part in vars(price).values() if isinstance(part, TieredPrices)]
+    starts = sorted({-1, *(tier.start for part in tiered for tier in part.tiers)}, reverse=True)
+    return tuple((start, _per_token(_at_tier(price, start))) for start in starts)
+
+
+def _at_tier(price: ModelPrice, start: int) -> ModelPrice:
+    """The price of a prompt just above `start` tokens, without tiers."""
+    from genai_prices.types import ModelPrice, TieredPrices
+
+    def held(part: TieredPrices) -> Decimal:
+        return next((tier.price for tier in reversed(part.tiers) if start >= tier.start), part.base)
+
+    return ModelPrice(**{name: held(part) if isinstance(part, TieredPrices) else part for name, part in vars(price).items()})
+
+
+def _per_token(price: ModelPrice) -> tuple[float, ...]:
     million = 1_000_000
     return tuple(_billed(price, *(million * (i == part) for i in range(5))) / million for part in range(5))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,17 @@ def test_every_rate_agrees_with_the_fact_sheet() -> None:
                 assert cost == pytest.approx(rate * n / 1e6, rel=1e-9), (row["model"], n, counter)
             both = cost_usd(row["provider"], row["model"], usage(fresh=n, output=1_000_000), AUTUMN)
             assert both == pytest.approx(listed["input"] * n / 1e6 + listed["output"], rel=1e-9), (row["model"], n, "output")
+
+
+def test_a_tier_is_billed_as_genai_prices_bills_it() -> None:
+    """Rates are worked out once a price; the library itself, asked call by call, is the oracle on either side of a tier's start."""
+    from genai_prices import Usage as Asked
+    from genai_prices.data_snapshot import get_snapshot
+
+    model = get_snapshot().find_provider_model("claude-sonnet-4-5", None, "anthropic", None)[1]
+    for read in (0, 199_000, 199_001, 400_000):
+        counts = {"input_tokens": 1_000 + read, "cache_read_tokens": read, "cache_write_tokens": 400, "cache_write_1h_tokens": 100}
+        asked = Asked(**counts, output_tokens=50)
+        expected = float(model.get_prices(datetime.fromtimestamp(AUTUMN, UTC)).calc_price(asked)["total_price"])
+        sent = usage(fresh=600, read=read, write_5m=300, write_1h=100, output=50)
+        assert cost_usd("anthropic", "claude-sonnet-4-5", sent, AUTUMN) == pytest.approx(expected, rel=1e-12)

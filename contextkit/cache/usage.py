@@ -36,8 +36,8 @@ class Usage:
         >>> Usage(fresh=1, read=90, write_5m=9, write_1h=0).prompt
         100
         """
-        parts = (self.fresh, self.read, self.write_5m, self.write_1h)
-        return None if None in parts else sum(part or 0 for part in parts)
+        fresh, read, short, long = self.fresh, self.read, self.write_5m, self.write_1h
+        return None if fresh is None or read is None or short is None or long is None else fresh + read + short + long
 
     @property
     def hit_rate(self) -> float | None:

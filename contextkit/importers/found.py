@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from contextkit.errors import LogCorrupt, UnreadableLog
-from contextkit.importers import block_trace, pi
+from contextkit.importers import agent_traces, block_trace, claude_code, codex, langfuse, litellm, openai_runs, otel, pi, prometheus
 from contextkit.importers.format import Format, first_line
 from contextkit.importers.source import STDIN, Faults, Source
 from contextkit.ledger.exchange import Exchange
@@ -36,11 +36,19 @@ def _ledger(source: Source) -> Iterator[Record]:
 LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), _ledger)
 FORMATS: tuple[Format, ...] = (
     LEDGER,
+    Format("Claude Code transcript", claude_code.is_claude_code, claude_code.read),
+    Format("Codex rollout", codex.is_codex, codex.read),
+    Format("Prometheus scrapes", prometheus.is_scrape, prometheus.read),
     Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read),
     Format("block trace", block_trace.is_block_trace, block_trace.read),
+    Format("OpenTelemetry spans", otel.is_otel, otel.read),
+    Format("LiteLLM log", litellm.is_litellm, litellm.read),
+    Format("Langfuse export", langfuse.is_langfuse, langfuse.read),
+    Format("agent trace", agent_traces.is_agent_trace, agent_traces.read),
+    Format("OpenAI-format runs", openai_runs.is_openai_runs, openai_runs.read),
 )
 """Asked from the top: the first that knows a file reads it."""
-SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt")
+SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv")
 """What is looked at in a folder, packed (.gz, .zst) or not."""
 _PACKED = (".gz", ".zst")
 

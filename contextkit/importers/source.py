@@ -10,13 +10,17 @@ import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, cast
 
 from contextkit.errors import MissingExtra, UnreadableLog
 
+_BLANK = ord(" ")
+BUFFER = 1 << 19
+"""Bytes asked of the system at once."""
 STDIN = "-"
 """Stands for standard input."""
 HEAD = 1 << 16
@@ -46,6 +50,10 @@ class Faults:
     """In the order they were met, `MOST` of each kind."""
     counts: dict[str, int] = field(default_factory=dict)
     """Kind (`what`) → how many."""
+    seen: set[bytes] = field(default_factory=set)
+    """Digests of the calls counted so far in this run: what several files repeat is counted once."""
+    left: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    """What a reader leaves for the next file of its kind: where cumulative counters stood."""
 
     MOST = 5
 
@@ -111,19 +119,30 @@ class Source:
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Each line that is not blank, with its number, without its newline; once."""
-        number, rest = 0, b""
-        for piece in self.chunks():
-            *whole, rest = (rest + piece).split(b"\n") if b"\n" in piece else [rest + piece]
-            for line in whole:
-                number += 1
-                if line and not line.isspace():
-                    yield number, line
-        if rest and not rest.isspace():
-            yield number + 1, rest
+        return ((number, line.rstrip(b"\n")) for number, line in self.raw_lines())
+
+    def raw_lines(self) -> Iterator[tuple[int, bytes]]:
+        """As `lines`, each with its newline where it has one: nothing is copied twice, by the system's own buffer."""
+        came_by_pipe = bool(self.head and self._stream)
+        try:
+            with told(self.name), nullcontext(_split(self.chunks())) if came_by_pipe else _opened(self.name, BUFFER) as lines:
+                for number, line in enumerate(lines, 1):
+                    if line[0] > _BLANK or not line.isspace():
+                        yield number, line
+        except UnreadableLog as error:
+            self.fault(0, f"{str(error).removeprefix(f'{self.name}: ')}; what came before was read")
 
     def fault(self, line: int, what: str) -> None:
         """Say that something is wrong on a line; reading goes on."""
         self.faults.add(self.name, line, what)
+
+    def is_new(self, *key: bytes) -> bool:
+        """Whether nothing of this key was counted before in this run, in any file; from now on it was."""
+        digest = blake2b(b"\0".join(key), digest_size=16).digest()
+        if digest in self.faults.seen:
+            return False
+        self.faults.seen.add(digest)
+        return True
 
 
 @contextmanager
@@ -136,8 +155,17 @@ def told(name: str) -> Iterator[None]:
         raise UnreadableLog(f"{name}: {said}; give a whole file, plain or packed with gzip or zstd") from None
 
 
-def _opened(name: str) -> IO[bytes]:
-    raw = sys.stdin.buffer if name == STDIN else Path(name).open("rb")  # noqa: SIM115 - closed by who reads it
+def _split(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n") if b"\n" in piece else [rest + piece]
+        yield from (line + b"\n" for line in whole)
+    if rest:
+        yield rest
+
+
+def _opened(name: str, buffer: int = -1) -> IO[bytes]:
+    raw = sys.stdin.buffer if name == STDIN else Path(name).open("rb", buffer)  # noqa: SIM115 - closed by who reads it
     start = cast(Any, raw).peek(4)[:4]
     opener = next((opener for magic, opener in _PACKED if start.startswith(magic)), None)
     return cast(IO[bytes], raw) if opener is None else opener(cast(IO[bytes], raw))

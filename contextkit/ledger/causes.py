@@ -6,8 +6,9 @@ Takes what is known of a call, of the one before it and of their lane; gives evi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from contextkit.cache.prompt import Prompt
@@ -24,6 +25,9 @@ Cause = Literal[
     "below_minimum", "first_write", "model_changed", "compaction", "params_changed", "tools_changed", "system_changed",
     "messages_changed", "ttl_expired", "cold_fan_out", "out_of_reach", "aborted", "unknown",
 ]  # fmt: skip
+
+NOTHING_SAID: Mapping[Cause, str] = MappingProxyType({})
+"""Where nobody remarked anything."""
 
 Evidence = tuple[str, bool]
 """Where, and whether it was recorded rather than assumed."""
@@ -86,6 +90,8 @@ class Lane:
     """Whether long writes were billed."""
     entries: list[int] = field(default_factory=list)
     """Log sequence of each segment."""
+    said: Mapping[Cause, str] = field(default_factory=lambda: NOTHING_SAID)
+    """Causes that were remarked since `before`, with the words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,8 @@ class Pair:
     """What `now` sent."""
     row: Model | None
     """The model table on `now`."""
+    place: str = ""
+    """Where the two bodies first differ, where they were recorded: `messages[4] byte 812`."""
 
 
 def call_of(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> Call:
@@ -127,15 +135,20 @@ def _model_changed(pair: Pair) -> Evidence | None:
 
 def _compaction(pair: Pair) -> Evidence | None:
     was, now = pair.before.outline, pair.now.outline
+    said = pair.lane.said.get("compaction")
+    sizes = f"prompt {pair.before.prompt_tokens:,} → {pair.now.prompt_tokens:,} tokens"
     if was is None or now is None or was.epoch == now.epoch:
-        return None
-    return f"epoch {was.epoch} → {now.epoch}, prompt {pair.before.prompt_tokens:,} → {pair.now.prompt_tokens:,} tokens", True
+        return (f"{said}, {sizes}", True) if said else None
+    return f"epoch {was.epoch} → {now.epoch}, {sizes}", True
 
 
 def _params_changed(pair: Pair) -> Evidence | None:
     levels = zip(LEVELS, pair.before.namespaces, pair.now.namespaces, strict=False)
     level = next((level for level, was, now in levels if was != now), None)
-    return (f"{level}: a request setting outside the prompt's text", True) if level else None
+    if level:
+        return f"{level}: a request setting outside the prompt's text", True
+    said = pair.lane.said.get("params_changed")
+    return (said, True) if said else None
 
 
 def _text_changed(level: int) -> Callable[[Pair], Evidence | None]:
@@ -143,6 +156,8 @@ def _text_changed(level: int) -> Callable[[Pair], Evidence | None]:
         segment = first_change(pair)
         if segment is None or _level(pair, segment) != level:
             return None
+        if pair.place:
+            return pair.place, True
         entry = pair.lane.entries[segment] if segment < len(pair.lane.entries) else -1
         place = f"{LEVELS[level]} segment {segment}"
         return (f"{place}, entry {entry}" if entry >= 0 else place), True

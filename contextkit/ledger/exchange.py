@@ -100,9 +100,11 @@ class Exchange:
     """Why it did not end well: `aborted`, `cut`, `overloaded_error`, …; None when it did."""
 
 
-RemarkKind = Literal["verdict", "project", "agent", "caller", "repair"]
+RemarkKind = Literal["verdict", "project", "agent", "caller", "repair", "compaction", "setting", "sum"]
 """verdict: the provider's own diagnosis of a call (`system_changed`); project: where a conversation was held; agent: who a lane is;
-caller: `file:line` of the code that sent a call; repair: what a proxy changed in a request before passing it on."""
+caller: `file:line` of the code that sent a call; repair: what a proxy changed in a request before passing it on; compaction: what rewrote
+the history since the call before in the lane; setting: a request setting that is another one than that call's (`effort low → high`);
+sum: what each row of a lane adds up, where rows are no calls, as between two scrapes of an engine's counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,6 @@ class Remark:
     kind: RemarkKind
     """What it says."""
     about: str
-    """Id of the exchange (verdict, caller, repair), the session (project), or `session/lane` (agent)."""
+    """Id of the exchange (verdict, caller, repair, compaction, setting), the session (project), or `session/lane` (agent, sum)."""
     text: str
     """In as few words as it has: `system_changed`, `prompts.py:41`, `researcher`."""

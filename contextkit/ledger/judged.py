@@ -6,12 +6,13 @@ larger than memory. Whoever adds up, draws or lists reads this.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from contextkit import prices
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnknownModel
+from contextkit.ledger.causes import NOTHING_SAID, Cause
 from contextkit.ledger.exchange import Exchange, Remark
 from contextkit.ledger.misses import Judge, Miss, measured
 from contextkit.ledger.row import Record
@@ -50,24 +51,40 @@ def judged(records: Iterable[Record]) -> Iterator[Judged]:
         if isinstance(record, Remark):
             said.hear(record)
         else:
-            yield _judged(index, record, judge.see(record), said)
+            yield _judged(index, record, said.judged(judge, record), said)
             index += 1
 
 
 class _Said:
     """What the remarks said so far; a word about one call is forgotten once that call came."""
 
-    __slots__ = ("agents", "projects", "verdicts")
+    __slots__ = ("_kept", "agents", "breaks", "projects", "sums", "verdicts")
 
     def __init__(self) -> None:
         self.verdicts: dict[str, str] = {}
         self.projects: dict[str, str] = {}
         self.agents: dict[str, str] = {}
+        self.sums: dict[str, str] = {}
+        self.breaks: dict[str, Mapping[Cause, str]] = {}
+        self._kept = {"verdict": self.verdicts, "project": self.projects, "agent": self.agents, "sum": self.sums}
 
     def hear(self, remark: Remark) -> None:
-        kept = {"verdict": self.verdicts, "project": self.projects, "agent": self.agents}.get(remark.kind)
+        kept, cause = self._kept.get(remark.kind), BREAKS.get(remark.kind)
         if kept is not None:
             kept[remark.about] = remark.text
+        if cause is not None:
+            self.breaks[remark.about] = {**self.breaks.get(remark.about, NOTHING_SAID), cause: remark.text}
+
+    def judged(self, judge: Judge, exchange: Exchange) -> Miss | None:
+        """The miss of a call; a row that adds up several calls has none."""
+        if self.sums and f"{exchange.session}/{exchange.lane}" in self.sums:
+            judge.pass_over()
+            return None
+        return judge.see(exchange, self.breaks.pop(exchange.id, NOTHING_SAID) if self.breaks else NOTHING_SAID)
+
+
+BREAKS: dict[str, Cause] = {"compaction": "compaction", "setting": "params_changed"}
+"""Kind of a remark → the cause it is of, should its call have missed."""
 
 
 def _judged(index: int, exchange: Exchange, miss: Miss | None, said: _Said) -> Judged:

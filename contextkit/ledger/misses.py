@@ -7,15 +7,17 @@ was recorded explains it, the cause is `unknown`. Knows nothing of reports.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from contextkit import prices
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import UnknownModel
-from contextkit.ledger.causes import CAUSES, Call, Cause, Lane, Mark, Pair, call_of, not_yet, nothing_visible
-from contextkit.ledger.exchange import Exchange, Outline
+from contextkit.ledger.bodies.comparing import KeptBodies
+from contextkit.ledger.causes import CAUSES, NOTHING_SAID, Call, Cause, Lane, Mark, Pair, call_of, not_yet, nothing_visible
+from contextkit.ledger.exchange import Bodies, Exchange, Outline
 from contextkit.ledger.outlines import Growing
 from contextkit.models import MODELS, Model
 
@@ -67,29 +69,48 @@ class Judge:
     are passed over. Costs what each exchange added; keeps one call a lane.
     """
 
-    __slots__ = ("_growing", "_lanes", "_seen")
+    __slots__ = ("_bodies", "_growing", "_lanes", "_seen")
 
     def __init__(self) -> None:
+        self._bodies = KeptBodies()
         self._growing = Growing()
         self._lanes: dict[str, dict[str, Lane]] = {}
         self._seen = -1
 
-    def see(self, exchange: Exchange) -> Miss | None:
-        """The next call of the recording; gives its miss, if it is one."""
+    def pass_over(self) -> None:
+        """A row of the recording that is no call: it has its place, and neither misses nor leaves anything in the cache."""
+        self._seen += 1
+
+    def see(self, exchange: Exchange, said: Mapping[Cause, str] = NOTHING_SAID) -> Miss | None:
+        """The next call of the recording; gives its miss, if it is one. `said` is what was remarked of the time since the call before."""
         self._seen += 1
         lanes = self._lanes.setdefault(exchange.session, {})
         lane = lanes.setdefault(exchange.lane, Lane())
         prompt = self._growing.prompt(exchange)
         _follow(lane, exchange)
+        if said:
+            lane.said = {**lane.said, **said}
         usage = measured(exchange)
         if usage is None:
             lane.unbilled += 1
             return None
-        now = call_of(exchange, usage, prompt)
         siblings = [] if lane.before else [sibling.before for sibling in lanes.values() if sibling.before]
-        miss = _judge(lane, now, prompt, siblings)
+        if isinstance(exchange.prompt, Bodies):
+            now, miss = self._see_body(lane, exchange, exchange.prompt.request, usage, siblings)
+        else:
+            now = call_of(exchange, usage, prompt)
+            miss = _judge(lane, now, prompt, siblings)
+        if self._bodies or isinstance(exchange.prompt, Bodies):
+            self._bodies.keep(exchange)
         _advance(lane, now, is_miss=miss is not None)
         return replace(miss, index=self._seen) if miss else None
+
+    def _see_body(self, lane: Lane, exchange: Exchange, raw: bytes, usage: Usage, siblings: list[Call]) -> tuple[Call, Miss | None]:
+        """A call whose body was recorded: the body is read only where a cause is looked for."""
+        now = call_of(replace(exchange, prompt=None), usage, None)
+        if siblings and not usage.read:
+            return now, _judge(lane, *self._bodies.beside(now, raw, siblings))
+        return now, _judge(lane, now, None, siblings, lambda pair: self._bodies.compared(pair, raw))
 
 
 def measured(exchange: Exchange) -> Usage | None:
@@ -97,10 +118,26 @@ def measured(exchange: Exchange) -> Usage | None:
 
     Where the cache is free to write nobody reports writes: they count 0.
     """
-    usage, row = exchange.usage, MODELS.get(exchange.model)
-    if usage and row and row.cache == "implicit":
+    usage = exchange.usage
+    if usage is None or usage.prompt is not None:
+        return usage
+    if _is_free_to_write(exchange.provider, exchange.model):
         usage = replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
-    return usage if usage and usage.prompt is not None else None
+    return usage if usage.prompt is not None else None
+
+
+def _is_free_to_write(provider: str, model: str) -> bool:
+    """By the model table, or by the price list for a model that has no row."""
+    row = MODELS.get(model)
+    return row.cache == "implicit" if row else _is_listed_free(provider, model)
+
+
+@lru_cache(maxsize=256)
+def _is_listed_free(provider: str, model: str) -> bool:
+    try:
+        return not prices.bills_writes(provider, model)
+    except UnknownModel:
+        return False
 
 
 def is_shortfall(expected_tokens: int, read_tokens: int) -> bool:
@@ -123,7 +160,7 @@ def _advance(lane: Lane, now: Call, *, is_miss: bool) -> None:
     starts_again = is_miss or now.prompt_tokens < lane.high_tokens
     lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
     lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
-    lane.before, lane.kept, lane.unbilled = now, now.n, 0
+    lane.before, lane.kept, lane.unbilled, lane.said = now, now.n, 0, NOTHING_SAID
 
 
 def _cached_tokens(call: Call, row: Model | None) -> int:
@@ -134,14 +171,17 @@ def _cached_tokens(call: Call, row: Model | None) -> int:
     return sum(part or 0 for part in (call.usage.read, call.usage.write_5m, call.usage.write_1h))
 
 
-def _judge(lane: Lane, now: Call, prompt: Prompt | None, siblings: Sequence[Call]) -> Miss | None:
+def _judge(
+    lane: Lane, now: Call, prompt: Prompt | None, siblings: Sequence[Call], told: Callable[[Pair], Pair] = lambda pair: pair
+) -> Miss | None:
+    """The miss of a call, if it is one; `told` adds to a pair what its bodies say."""
     row = MODELS.get(now.exchange.model)
     if lane.before is None or not lane.high_tokens:
         return _opening(now, prompt, siblings, row)
     expected = min(lane.high_tokens, now.prompt_tokens)
     if not is_shortfall(expected, now.usage.read or 0):
         return None
-    pair = Pair(lane, lane.before, now, prompt, row)
+    pair = told(Pair(lane, lane.before, now, prompt, row))
     for cause, ask in CAUSES:
         evidence = ask(pair)
         if evidence:

@@ -6,11 +6,12 @@ never as zero.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from contextkit.cache.usage import ZERO, Usage
+from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.judged import Judged, judged
 from contextkit.ledger.misses import Miss
@@ -152,9 +153,9 @@ class Tally:
     def __init__(self, by: str = "") -> None:
         self._by = GROUPS[by] if by else None
         self._total = _Sum()
-        self._models: dict[str, _Sum] = {}
-        self._lanes: dict[tuple[str, str], _Sum] = {}
-        self._groups: dict[str, _Sum] = {}
+        self._models: defaultdict[str, _Sum] = defaultdict(_Sum)
+        self._lanes: defaultdict[tuple[str, str], _Sum] = defaultdict(_Sum)
+        self._groups: defaultdict[str, _Sum] = defaultdict(_Sum)
         self._misses: list[Miss] = []
         self._hit_rates: list[float | None] = []
         self._without_price: dict[str, None] = {}
@@ -162,13 +163,9 @@ class Tally:
     def add(self, call: Judged) -> None:
         """One more call."""
         exchange = call.exchange
-        sums = [
-            self._total,
-            self._models.setdefault(exchange.model, _Sum()),
-            self._lanes.setdefault((exchange.session, exchange.lane), _Sum()),
-        ]
+        sums = [self._total, self._models[exchange.model], self._lanes[exchange.session, exchange.lane]]
         if self._by:
-            sums.append(self._groups.setdefault(self._by(call), _Sum()))
+            sums.append(self._groups[self._by(call)])
         for one in sums:
             one.add(call)
         self._hit_rates.append(call.usage.hit_rate if call.usage else None)
@@ -193,11 +190,12 @@ class Tally:
 class _Sum:
     """A row that grows."""
 
-    __slots__ = ("calls", "calls_with_price", "calls_with_usage", "cost", "n_misses", "uncached", "usage")
+    __slots__ = ("calls", "calls_with_price", "calls_with_usage", "cost", "counts", "estimated", "n_misses", "uncached")
 
     def __init__(self) -> None:
         self.calls = self.calls_with_usage = self.calls_with_price = self.n_misses = 0
-        self.usage = ZERO
+        self.counts: list[int | None] = [0] * 5
+        self.estimated = False
         self.cost = self.uncached = 0.0
 
     def add(self, call: Judged) -> None:
@@ -205,17 +203,25 @@ class _Sum:
         self.n_misses += bool(call.miss and call.miss.lost_tokens)
         if call.usage:
             self.calls_with_usage += 1
-            self.usage += call.usage
+            self._count(call.usage)
         if call.cost_usd is not None and call.cost_uncached_usd is not None:
             self.calls_with_price += 1
             self.cost += call.cost_usd
             self.uncached += call.cost_uncached_usd
 
+    def _count(self, usage: Usage) -> None:
+        """As adding usages up does, without making one a call."""
+        parts = (usage.fresh, usage.read, usage.write_5m, usage.write_1h, usage.output)
+        self.counts = [None if one is None or other is None else one + other for one, other in zip(self.counts, parts, strict=True)]
+        self.estimated |= usage.estimated
+
     def row(self, name: str) -> Row:
         has_price = bool(self.calls_with_price)
+        fresh, read, short, long, output = self.counts
         return Row(
             name=name, calls=self.calls, calls_with_usage=self.calls_with_usage, calls_with_price=self.calls_with_price,
-            usage=self.usage, cost_usd=self.cost if has_price else None, cost_uncached_usd=self.uncached if has_price else None,
+            usage=Usage(fresh, read, short, long, output, self.estimated),
+            cost_usd=self.cost if has_price else None, cost_uncached_usd=self.uncached if has_price else None,
             n_misses=self.n_misses,
         )  # fmt: skip
 

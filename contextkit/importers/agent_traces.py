@@ -1,0 +1,133 @@
+"""Agent traces of LMCache (github.com/LMCache/lmcache-agent-trace): `{"timestamp": µs, "input": text, "output": text, "session_id"}`.
+
+Takes a source, gives one exchange for each call, its prompt as an outline of its text and what an endless cache of its session would have
+read of it as its prediction. Bills and models are in no line of these.
+
+* Lines are in no order: they are put in that of their times.
+* A prompt is cut at blank lines and where an earlier one ended, so what two prompts of a session share is a number of whole segments.
+  What they share beyond the last common cut, less than a paragraph, is not counted.
+* Sizes are estimates, `BYTES_PER_TOKEN` of UTF-8 a token, rounded at each cut, so that parts add up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.in_time import in_time
+from contextkit.importers.rows import bare, rows
+from contextkit.importers.source import Source
+from contextkit.importers.transcript import plausible
+from contextkit.importers.whose import UNKNOWN
+from contextkit.ledger.exchange import Exchange, Outline
+from contextkit.ledger.row import Record
+
+BYTES_PER_TOKEN = 4
+"""UTF-8 bytes to a token, an estimate for English and code."""
+NAMESPACES = ("", "", "")
+"""No setting beside the text is known."""
+_KEYS = {"timestamp", "input", "output", "session_id"}
+_START = re.compile(rb'\{\s*"timestamp"\s*:\s*[\d.]+\s*,\s*"(?:input|session_id)"\s*:\s*"')
+_CUT = re.compile(rb"\n\n+")
+
+
+def is_agent_trace(head: bytes) -> bool:
+    """Whether a file that starts like this is such a trace.
+
+    >>> is_agent_trace(b'{"timestamp": 1760428436442742, "input": "a", "output": "b", "session_id": "c"}')
+    True
+    """
+    return _START.match(bare(head).removeprefix(b"[").lstrip()) is not None
+
+
+@dataclass(slots=True)
+class _Session:
+    """The prompt before, cut."""
+
+    text: bytes = b""
+    ends: list[int] = field(default_factory=list)
+    """Where its segments end."""
+    digests: list[str] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    n_calls: int = 0
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a trace by their times."""
+    sessions: dict[str, _Session] = {}
+    n_known = 0
+    for _, (at, row) in in_time(source, _timed(source), lambda timed: timed[0]):
+        name, text = str(row["session_id"]), row["input"].encode("utf-8", "surrogatepass")
+        if not source.is_new(b"agent trace", name.encode("utf-8", "surrogatepass"), repr(at).encode(), text):
+            n_known += 1
+            continue
+        session = sessions.setdefault(name, _Session())
+        yield _exchange(name, at, session, _grown(session, text), row["output"])
+    if n_known:
+        source.fault(0, f"{n_known:,} lines were read before; counted once")
+
+
+def _timed(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:
+    latest, n_late = 0.0, 0
+    for line, row in rows(source):
+        if not row.keys() >= _KEYS or not isinstance(row["input"], str) or not isinstance(row["output"], str):
+            source.fault(line, "no call of an agent trace; passed over")
+            continue
+        at = plausible(row["timestamp"])
+        if at is None:
+            source.fault(line, "no time, or one of a clock that was never set; the latest before it stands in")
+            at = latest
+        n_late += at < latest
+        latest = max(latest, at)
+        yield line, (at, row)
+    if n_late:
+        source.fault(0, f"{n_late:,} lines are earlier than a line before them; put in the order of their times")
+
+
+def _grown(session: _Session, text: bytes) -> Outline:
+    """The next prompt of a session as a difference to the one before."""
+    shared = _common(session.text, text)
+    keep = sum(end <= shared for end in session.ends)
+    start = session.ends[keep - 1] if keep else 0
+    cuts = [cut.end() for cut in _CUT.finditer(text, start) if start < cut.end() < len(text)]
+    ends = [*cuts, len(text)] if len(text) > start else []
+    digest, digests = session.digests[keep - 1] if keep else "", list[str]()
+    for begin, end in zip([start, *ends], ends, strict=False):
+        digest = blake2b(bytes.fromhex(digest) + text[begin:end], digest_size=16).hexdigest()
+        digests.append(digest)
+    position = session.positions[keep - 1] + 1 if keep else 0
+    session.text, session.n_calls = text, session.n_calls + 1
+    session.ends[keep:], session.digests[keep:], session.positions[keep:] = ends, digests, [position] * len(ends)
+    return Outline(
+        keep=keep, namespaces=NAMESPACES, level_ends=(0, 0), digests=tuple(digests), ends_tokens=tuple(map(_tokens, ends)),
+        positions=(position,) * len(ends), entries=(-1,) * len(ends), breakpoints=(),
+    )  # fmt: skip
+
+
+def _exchange(name: str, at: float, session: _Session, prompt: Outline, output: str) -> Exchange:
+    read = _tokens(session.ends[prompt.keep - 1]) if prompt.keep else 0
+    generated = _tokens(len(output.encode("utf-8", "surrogatepass")))
+    expected = Usage(_tokens(len(session.text)) - read, read, 0, 0, generated, estimated=True)
+    return Exchange(
+        id=f"{name}/{session.n_calls}", session=name, lane="main", at=at, first_byte_at=None, ended_at=None, provider="", model=UNKNOWN,
+        prompt=prompt, usage=None, predicted=expected, error=None,
+    )  # fmt: skip
+
+
+def _tokens(n_bytes: int) -> int:
+    return -(-n_bytes // BYTES_PER_TOKEN)
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many leading bytes agree."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low

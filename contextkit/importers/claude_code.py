@@ -1,0 +1,342 @@
+"""Transcripts of Claude Code (`~/.claude/projects/<folder>/<session>.jsonl`, sub-agents under `<session>/subagents/`): their bills.
+
+Takes a source, gives one exchange a call and what is known beside it. The file is what was shown, not what was sent: system prompt, tools
+and reminders are in no line, so no prompt is given and a change in them stays unseen, but for the provider's own verdict.
+
+* One line a content block, each with the usage so far, the last with the final count: lines of one (`requestId`, `message.id`) are one
+  call, and the one with most output is its bill. Lines may be mixed with others, come twice, or stand in the file of a resumed session too.
+* A line's time is when its block was complete. A request starts when what it answers was written, the user's line or tool result before
+  it; where there is none, or one older than an hour, the time of its first line stands in.
+* `isSidechain` and `agentId` name a lane of the session; lines of older builds that have no `agentId` are followed by `parentUuid`.
+* `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of the next call.
+* `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.
+* Replies of the model `<synthetic>` are Claude Code's own words for an error: no call was billed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.claude_code_lines import (
+    MAIN,
+    NEAR,
+    SideLanes,
+    is_users,
+    key_of,
+    object_of,
+    output_of,
+    places,
+    when,
+    without_content,
+)
+from contextkit.importers.format import first_line
+from contextkit.importers.source import Source
+from contextkit.importers.transcript import natural, parsed, plausible, spelled
+from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.row import Record
+from contextkit.models import MODELS
+
+OPEN = 16
+"""Replies whose lines may still come: blocks of parallel sub-agents are mixed in one file."""
+LONGEST_REPLY = 3600.0
+"""Seconds; an answer to something older than that is an answer to something else."""
+OWN_WORDS = "<synthetic>"
+"""The model of lines that Claude Code wrote itself."""
+
+
+def is_claude_code(head: bytes) -> bool:
+    """Whether a file that starts like this is a transcript, or the note Claude Code puts beside a sub-agent's.
+
+    >>> is_claude_code(b'{"parentUuid":null,"isSidechain":false,"type":"user"'), is_claude_code(b'{"type":"session","id":"a"}')
+    (True, False)
+    """
+    line = first_line(head)
+    if not line.startswith(b"{") or b'"contextkit_ledger"' in line:
+        return False
+    is_line = b'"parentUuid"' in head and b'"isSidechain"' in head
+    is_reply = b'"sessionId"' in head and b'"requestId"' in head and b'"assistant"' in head
+    is_start = b'"sessionId"' in line and b'"traceId"' not in line and any(kind in line for kind in _STARTS)
+    return is_line or is_reply or is_start or b'"leafUuid"' in line or line.startswith(b'{"agentType"')
+
+
+_STARTS = (b'"queue-operation"', b'"permission-mode"', b'"last-prompt"', b'"custom-title"', b'"agent-name"', b'"file-history-snapshot"')
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a transcript in the order of their first lines."""
+    replies = _Replies(source)
+    reply: _Reply | None = None
+    for number, line in spelled(source):
+        near = line[:NEAR]
+        if is_users(near):
+            replies.asked(line, near)
+        elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
+            reply.more(line)
+        elif b'"role":"assistant"' in near or b'"usage":{' in line:
+            key, ready = key_of(line, near) or __parsed_key(source, number, line), None
+            reply = replies.open.get(key)
+            if reply is not None:
+                reply.more(line)
+            elif key:
+                ready = replies.hear(number, key, line, near)
+                reply = replies.open.get(key)
+            if ready is not None:
+                yield from replies.calls(ready)
+        elif b'compact_boundary"' in line:
+            replies.compacted(line)
+    for reply in replies.open.values():
+        yield from replies.calls(reply)
+    replies.told()
+
+
+def __parsed_key(source: Source, number: int, line: bytes) -> bytes:
+    """As `_key`, of a line that is parsed for it; empty for what is no reply."""
+    record = parsed(source, number, line) or {}
+    message = record.get("message")
+    if record.get("type") != "assistant" or not isinstance(message, dict):
+        return b""
+    name = message.get("id") or record.get("uuid") or f"{source.name}:{number}"
+    return f'{name}"{record.get("requestId") or ""}'.encode("utf-8", "surrogatepass")
+
+
+@dataclass(slots=True)
+class _Reply:
+    """One call, as far as its lines have come."""
+
+    number: int
+    """Of its first line."""
+    first: bytes
+    """Its first line."""
+    line: bytes
+    """The one with most output."""
+    lane: str
+    """Whose."""
+    asked: bytes | None
+    """What it answers."""
+    last: bytes
+    """The one that came last."""
+    place: slice
+    """Where the first line shows the message's id, counted from the front: a neighbour that shows the same there is of this reply too."""
+    name: bytes
+    """What it shows there."""
+    place_behind: slice
+    """Where it shows the request's, counted from the end."""
+    name_behind: bytes
+    """What it shows there."""
+    compacted: str = ""
+    """Who compacted the lane since the call before it; empty for nobody."""
+    output: int = -1
+    """Of `line`; -1 where nobody asked yet."""
+
+    def more(self, line: bytes) -> None:
+        """A further line; lines may be out of order, and counts only grow."""
+        before, output = self.output if self.output >= 0 else output_of(self.line), output_of(line)
+        self.last, self.output = line, max(before, output)
+        if output >= before:
+            self.line = line
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What was seen of a lane besides its replies."""
+
+    asked: bytes | None = None
+    """The last line that a request answers."""
+    ended: float = 0.0
+    """When its last reply was complete."""
+    compacted: str = ""
+    """Who compacted it since its last call: `auto`, `manual`; empty for nobody."""
+    settings: tuple[object, ...] = (None, None)
+    """Effort and speed of its last call."""
+
+
+class _Replies:
+    """Puts the lines of each reply together."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.open: OrderedDict[bytes, _Reply] = OrderedDict()
+        self.lanes: dict[str, _Lane] = {}
+        self.side = SideLanes()
+        self.remarked: set[str] = set()
+        self.agent_type = _agent_type(source.name)
+        self.n_known = 0
+
+    def lane(self, name: str) -> _Lane:
+        known = self.lanes.get(name)
+        if known is None:
+            known = self.lanes[name] = _Lane()
+        return known
+
+    def asked(self, line: bytes, near: bytes) -> None:
+        """A line of the user's, or a tool result."""
+        lane = self.lane(self.side.of_line(line, near))
+        lane.asked = line
+        if line.find(_SUMMARY, -2 * NEAR) >= 0 or _SUMMARY in near:
+            lane.compacted = lane.compacted or "a summary took the place of what came before"
+
+    def compacted(self, line: bytes) -> None:
+        record = object_of(line)
+        if record.get("type") == "system":
+            facts = record.get("compactMetadata")
+            trigger = facts.get("trigger") if isinstance(facts, dict) else None
+            self.lane(self.side.of(record)).compacted = f"{record.get('subtype')}{f', {trigger}' if trigger else ''}"
+
+    def hear(self, number: int, key: bytes, line: bytes, near: bytes) -> _Reply | None:
+        """The first line of a reply; gives the one whose place it takes among the open ones, if there is one."""
+        name = self.side.of_line(line, near)
+        lane = self.lane(name)
+        asked, compacted = lane.asked, lane.compacted
+        lane.asked, lane.compacted = None, ""
+        if self.source.is_new(b"claude code", key):
+            self.open[key] = _Reply(number, line, line, name, asked, line, *places(line, key), compacted)
+            return self.open.popitem(last=False)[1] if len(self.open) > OPEN else None
+        self.n_known += 1  # what was said of the lane before it is no news of the next call
+        lane.ended = max(lane.ended, when(line) or 0.0)
+        return None
+
+    def told(self) -> None:
+        """Say what is to be said of the file as a whole."""
+        if self.n_known:
+            what = "lines are of calls that were read before, as resumed sessions repeat them; counted once"
+            self.source.fault(0, f"{self.n_known:,} {what}")
+
+    def calls(self, reply: _Reply) -> Sequence[Record]:
+        """The remarks on a reply, then its call, or its calls."""
+        record = without_content(reply.line) or parsed(self.source, reply.number, reply.line) or {}
+        message = record.get("message")
+        if record.get("type") != "assistant" or not isinstance(message, dict) or not isinstance(message.get("usage"), dict):
+            return ()
+        if message.get("model") == OWN_WORDS or record.get("isApiErrorMessage"):
+            return ()
+        session = str(record.get("sessionId") or self.source.label)
+        identity = str(message.get("id") or record.get("requestId") or record.get("uuid") or f"{session}/{reply.number}")
+        times = self._times(reply, record)
+        said = [*self._about(session, reply.lane, record), *self._changes(reply, identity, record, message)]
+        return said + self._billed(reply, (identity, session, *times), message)
+
+    def _billed(self, reply: _Reply, of: tuple[str, str, float, float], message: dict[str, Any]) -> list[Record]:
+        identity, session, at, ended = of
+        model, usage = str(message.get("model") or "unknown"), message["usage"]
+        steps = usage.get("iterations")
+        if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
+            billed = _usage(self.source, reply.number, usage)
+            return [Exchange(identity, session, reply.lane, at, None, ended, _provider(model), model, None, billed, None, None)]
+        calls: list[Record] = []
+        for number, step in enumerate(steps, 1):
+            lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"
+            name = step["model"] if isinstance(step.get("model"), str) else model
+            own, end = (identity if number == 1 else f"{identity}/{number}"), (ended if number == len(steps) else None)
+            billed = _usage(self.source, reply.number, step)
+            calls.append(Exchange(own, session, lane, at, None, end, _provider(name), name, None, billed, None, None))
+        return calls
+
+    def _times(self, reply: _Reply, record: dict[str, Any]) -> tuple[float, float]:
+        """When a call started and ended; what it answers was put to it when it started, if that is not older than a reply can be."""
+        lane = self.lanes[reply.lane]
+        ended = plausible(record.get("timestamp")) if reply.last is reply.line else when(reply.last)
+        first = ended if reply.first is reply.last else when(reply.first)
+        if ended is None or first is None:
+            self.source.fault(reply.number, "no time, or one of a clock that was never set; the time of the call before stands in")
+            return lane.ended, lane.ended
+        if first < lane.ended - 1:
+            self.source.fault(reply.number, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands")
+        asked = when(reply.asked) if reply.asked else None
+        started = asked if asked is not None and max(lane.ended, first - LONGEST_REPLY) <= asked <= first else first
+        lane.ended = ended = max(first, ended)
+        return started, ended
+
+    def _about(self, session: str, lane: str, record: dict[str, Any]) -> list[Record]:
+        """Where the session was held and who the lane is, once each."""
+        said: list[Record] = []
+        if session not in self.remarked and isinstance(record.get("cwd"), str):
+            self.remarked.add(session)
+            said.append(Remark("project", session, record["cwd"]))
+        if lane != MAIN and (place := f"{session}/{lane}") not in self.remarked:
+            self.remarked.add(place)
+            agent = self.agent_type or record.get("attributionAgent")
+            said += [Remark("agent", place, agent)] if isinstance(agent, str) else []
+        return said
+
+    def _changes(self, reply: _Reply, identity: str, record: dict[str, Any], message: dict[str, Any]) -> list[Record]:
+        """What makes this prompt another one than the lane's last, and what the provider says of it."""
+        lane, usage, said = self.lanes[reply.lane], message["usage"], list[Record]()
+        if reply.compacted:
+            said.append(Remark("compaction", identity, reply.compacted))
+        settings = record.get("perTurnEffort") or record.get("effort"), usage.get("speed")
+        if settings != lane.settings:
+            pairs = [*zip(("effort", "speed"), lane.settings, settings, strict=True)]
+            changed = [f"{name} {was} → {now}" for name, was, now in pairs if was is not None and now not in (None, was)]
+            said += [Remark("setting", identity, ", ".join(changed))] if changed else []
+            lane.settings = tuple(was if now is None else now for _, was, now in pairs)
+        diagnostics = message.get("diagnostics")
+        reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
+        if isinstance(reason, dict) and isinstance(reason.get("type"), str):
+            said.append(Remark("verdict", identity, reason["type"]))
+        for name, listed in _LISTED:
+            if name in usage and usage[name] not in listed:
+                self.source.fault(reply.number, f"{name} {usage[name]!r}: its dollars are those of the standard list price")
+        return said
+
+
+_SUMMARY = b'"isCompactSummary":true'
+_LISTED: tuple[tuple[str, tuple[str | None, ...]], ...] = (
+    ("service_tier", (None, "standard")), ("speed", (None, "standard")), ("inference_geo", (None, "", "not_available", "global")),
+)  # fmt: skip
+"""(field of the usage, the values that are billed at list price)."""
+
+
+def _agent_type(name: str) -> str | None:
+    """What Claude Code noted beside a sub-agent's transcript: `agent-<id>.meta.json`."""
+    path = Path(name)
+    note = path.with_name(f"{path.name.partition('.')[0]}.meta.json")
+    if not path.name.startswith("agent-") or not note.is_file():
+        return None
+    kind = object_of(note.read_bytes()).get("agentType")
+    return kind if isinstance(kind, str) else None
+
+
+@lru_cache(maxsize=256)
+def _provider(model: str) -> str:
+    """Whose prices: the model table's word, Anthropic for what is named Claude; a router's other models are nobody's."""
+    row = MODELS.get(model)
+    return row.provider if row else "anthropic" if "claude" in model else ""
+
+
+_OF_THE_LANE = ("message", "compaction", None)
+"""Iterations that send the lane's own prompt."""
+
+
+def _usage(source: Source, line: int, said: dict[str, Any]) -> Usage | None:
+    """The bill; `input_tokens` leaves out what was read and written. None where all is 0, as no call costs nothing."""
+    fresh, read, output = said.get("input_tokens"), said.get("cache_read_input_tokens"), said.get("output_tokens")
+    total, split = said.get("cache_creation_input_tokens"), said.get("cache_creation")
+    short, long = (split.get(_SHORT), split.get(_LONG)) if isinstance(split, dict) else (None, None)
+    for count in (fresh, read, output, total, short, long):
+        if count is not None and (type(count) is not int or count < 0):
+            source.fault(line, "a token count that is no natural number; it is unknown")
+            return _usage(source, line, _natural(said))
+    if short is None or long is None or (total and not short + long):  # builds before there were two lifetimes asked for the short one
+        short, long = total, None if total is None else 0
+    elif total is not None and short + long != total:
+        source.fault(line, "the writes of both lifetimes are not their sum, cache_creation_input_tokens; the lifetimes stand")
+    return Usage(fresh, read, short, long, output) if fresh or read or short or long or output else None
+
+
+_SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
+
+
+def _natural(said: dict[str, Any]) -> dict[str, Any]:
+    """The counts of a bill that are counts."""
+    split = said.get("cache_creation")
+    parts = {name: natural(said.get(name)) for name in (*_COUNTS, "cache_creation_input_tokens")}
+    return {**parts, "cache_creation": {name: natural(split.get(name)) for name in (_SHORT, _LONG)} if isinstance(split, dict) else None}
+
+
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "output_tokens")

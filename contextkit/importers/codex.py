@@ -1,0 +1,264 @@
+"""Rollouts of Codex (`~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, `archived_sessions` too): their bills.
+
+Takes a source, gives one exchange for each step of the cumulative counters and what is known beside it. Prompts are not given: what
+Codex sends around the items of the file is in no line.
+
+* `token_count` events say `total_token_usage`, which only grows, and `last_token_usage`. An event whose totals are those of the event
+  before is the same one again; `info: null` says only rate limits. What the totals grew by is the bill.
+* `input_tokens` holds what was read (`cached_input_tokens`) and written (`cache_write_input_tokens`, where the build says it).
+* Totals that fall are a fault, and counting starts anew there.
+* A fork repeats its parent's events under a name of its own: what was counted there is not counted again.
+* The event is written after the tools have run. A call starts at the last item that was put to the model, and ends at the model's last.
+* `turn_context` says model and effort; `compacted` that a summary took the place of the history.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.format import first_line
+from contextkit.importers.source import Source
+from contextkit.importers.transcript import natural, parsed, plausible, spelled
+from contextkit.ledger.exchange import Exchange, Remark, RemarkKind
+from contextkit.ledger.row import Record
+
+NEAR = 400
+"""Bytes at the front of a line in which its own keys stand."""
+PROVIDER = "openai"
+"""Where the session names none."""
+Counts = tuple[int, int | None, int | None, int]
+"""Input, cached and written (None where nobody says), output."""
+
+
+def is_codex(head: bytes) -> bool:
+    """Whether a file that starts like this is a rollout.
+
+    >>> is_codex(b'{"timestamp":"2026-07-03T18:15:00Z","type":"session_meta","payload":{"id":"a"}}'), is_codex(b'{"type":"session"}')
+    (True, False)
+    """
+    line = first_line(head)
+    is_item = b'"payload"' in line and b'"type"' in line and any(kind in line[:NEAR] for kind in _KINDS)
+    return line.startswith(b"{") and b'"contextkit_ledger"' not in line and is_item
+
+
+_KINDS = (b'"session_meta"', b'"turn_context"', b'"event_msg"', b'"response_item"')
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a rollout in its order."""
+    rollout = _Rollout(source)
+    for number, line in spelled(source):
+        near = line[:NEAR]
+        if b'"token_count"' in near or b'"turn_context"' in near or b'"session_meta"' in near:
+            record = parsed(source, number, line)
+            if record is not None:
+                yield from rollout.hear(number, record)
+        else:
+            rollout.passing(near)
+    rollout.rest()
+
+
+_ITEM = re.compile(rb'"payload":\{(?:"id":"[^"]*",)?"type":"(\w+)"(?:[^{}\[\]]*?"role":"(\w+)")?')
+_WHEN = re.compile(rb'"timestamp":"([^"]{10,40})"')
+_ASKED = {b"function_call_output", b"custom_tool_call_output", b"user_message", b"task_started", b"turn_started", b"tool_search_output"}
+_SAID = {
+    b"reasoning", b"function_call", b"custom_tool_call", b"local_shell_call", b"web_search_call", b"tool_search_call",
+    b"agent_message", b"agent_reasoning",
+}  # fmt: skip
+"""Items that the model wrote; a `message` is its own, or was put to it, by its role."""
+
+
+class _Rollout:
+    """Where a session stands."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.session, self.lane, self.forked_from = source.label, "main", ""
+        self.has_head = False
+        self.provider, self.model, self.effort = PROVIDER, "unknown", ""
+        self.totals: Counts | None = None
+        self.n_calls = self.n_known = 0
+        self.waiting: dict[RemarkKind, str] = {}
+        self.about: list[Remark] = []
+        self.asked: bytes | None = None
+        self.said: bytes | None = None
+        self.asked_next: bytes | None = None
+        self.ended = self.counted_at = 0.0
+
+    def passing(self, near: bytes) -> None:
+        """An item that is not parsed: only when it was, and who wrote it."""
+        item = _ITEM.search(near)
+        kind, role = (item[1], item[2]) if item else (b"", None)
+        if kind in _SAID or (kind == b"message" and role == b"assistant"):
+            self.said = near
+        elif kind in _ASKED or (kind == b"message" and role == b"user"):
+            if self.said:
+                self.asked_next = near
+            else:
+                self.asked = near
+        elif b'"type":"compacted"' in near or kind == b"context_compacted":
+            self.waiting["compaction"] = "Codex compacted the history"
+
+    def hear(self, number: int, record: dict[str, Any]) -> Iterator[Record]:
+        payload = record.get("payload")
+        if not isinstance(payload, dict):
+            return
+        if record.get("type") == "session_meta":
+            self._head(payload)
+        elif record.get("type") == "turn_context":
+            self._turn(payload)
+        elif payload.get("type") == "token_count" and isinstance(payload.get("info"), dict):
+            yield from self._counted(number, record, payload["info"])
+
+    def _head(self, payload: dict[str, Any]) -> None:
+        """The first one is of this session; further ones came with the history of the session it was forked from."""
+        own = payload.get("id") or payload.get("session_id")
+        if self.has_head or not isinstance(own, str):
+            return
+        self.has_head, self.session = True, own
+        self.forked_from = str(payload.get("forked_from_id") or "")
+        self.provider = str(payload.get("model_provider") or PROVIDER)
+        spawned = _spawned(payload.get("source"))
+        if spawned is not None:
+            self.session, self.lane = str(spawned.get("parent_thread_id") or own), own
+            name = payload.get("agent_nickname") or spawned.get("agent_nickname") or payload.get("agent_role")
+            self.about += [Remark("agent", f"{self.session}/{own}", name)] if isinstance(name, str) else []
+        if isinstance(payload.get("cwd"), str):
+            self.about.append(Remark("project", self.session, payload["cwd"]))
+
+    def _turn(self, payload: dict[str, Any]) -> None:
+        if isinstance(payload.get("model"), str):
+            self.model = payload["model"]
+        effort = payload.get("effort")
+        if isinstance(effort, str):
+            if self.n_calls and self.effort not in ("", effort):
+                self.waiting["setting"] = f"effort {self.effort} → {effort}"
+            self.effort = effort
+
+    def _counted(self, number: int, record: dict[str, Any], info: dict[str, Any]) -> Iterator[Record]:
+        totals, last = _counts(info.get("total_token_usage")), _counts(info.get("last_token_usage"))
+        if totals is None and last is None:
+            self.source.fault(number, "a token_count without counts; passed over")
+            return
+        if totals is not None and totals == self.totals:
+            return
+        if totals is not None and not self._is_new(totals):
+            self._known(totals)
+            return
+        now = plausible(record.get("timestamp"))
+        billed = last if totals is None else self._billed(number, totals, last, is_late=now is not None and now < self.counted_at)
+        if billed is None or not any(billed):
+            return
+        self.counted_at = now or self.counted_at
+        yield from self._call(number, billed, *self._times(number, now))
+
+    def _call(self, number: int, billed: Counts, at: float, ended: float) -> Iterator[Record]:
+        """The remarks on a call, then the call."""
+        yield from self.about
+        self.n_calls += 1
+        identity = f"{self._own}/{self.n_calls}"
+        yield from (Remark(kind, identity, text) for kind, text in self.waiting.items())
+        self.about.clear()
+        self.waiting.clear()
+        yield Exchange(
+            id=identity, session=self.session, lane=self.lane, at=at, first_byte_at=None, ended_at=ended, provider=self.provider,
+            model=self.model, prompt=None, usage=self._usage(number, billed), predicted=None, error=None,
+        )  # fmt: skip
+
+    @property
+    def _own(self) -> str:
+        return self.session if self.lane == "main" else self.lane
+
+    def _is_new(self, totals: Counts) -> bool:
+        """Whether nothing read before says the same of this session, or of the one it was forked from."""
+        names = [name for name in (self._own, self.forked_from) if name]
+        keys = [f"{name} {totals}".encode("utf-8", "surrogatepass") for name in names]
+        news = [self.source.is_new(b"codex", key) for key in keys]  # each is asked: asking is telling
+        return all(news)
+
+    def _known(self, totals: Counts) -> None:
+        """An event that was counted before, here or in the session this one was forked from: only where the totals stand is new."""
+        if self.totals is None or not _fell(totals, self.totals):
+            self.totals = totals
+        self.n_known += 1
+        self.waiting.clear()
+
+    def _billed(self, number: int, totals: Counts, last: Counts | None, is_late: bool) -> Counts | None:
+        """What a call took: what the totals grew by; None where that is counted already."""
+        before = self.totals
+        if before is not None and is_late and _fell(totals, before):
+            self.source.fault(number, "out of order: what it says is in the totals that were read before it; not counted again")
+            return None
+        self.totals = totals
+        if before is None or _fell(totals, before):
+            if before is not None:
+                self.source.fault(number, "cumulative counts fell; counted anew from here")
+            elif last is not None and last != totals:
+                self.source.fault(number, "the totals start above the first call: earlier calls are not in this file, and not counted")
+            return last or totals
+        grown = _less(totals, before)
+        if last is not None and (last[0], last[3]) != (grown[0], grown[3]):
+            self.source.fault(number, "last_token_usage is not what the totals grew by; the growth stands")
+        return grown
+
+    def _usage(self, number: int, billed: Counts) -> Usage | None:
+        prompt, read, write, output = billed
+        if (read or 0) + (write or 0) > prompt:
+            self.source.fault(number, "more read and written than was sent; its bill is unknown")
+            return None
+        if read is None:
+            return Usage(output=output)
+        return Usage(fresh=prompt - read - (write or 0), read=read, write_5m=write, write_1h=None if write is None else 0, output=output)
+
+    def _times(self, number: int, now: float | None) -> tuple[float, float]:
+        """When a call started and ended."""
+        if now is None:
+            self.source.fault(number, "no time, or one of a clock that was never set; the time of the call before stands in")
+            now = self.ended
+        if now < self.ended - 1:
+            self.source.fault(number, "earlier than the line before it: a wrong clock, or lines out of order; taken as it stands")
+        ended = min(_when(self.said) or now, now)
+        asked = _when(self.asked)
+        at = asked if asked is not None and asked <= ended else min(max(self.ended, ended - 3600), ended)
+        self.asked, self.said, self.asked_next, self.ended = self.asked_next, None, None, ended
+        return at, ended
+
+    def rest(self) -> None:
+        """What is said of the file as a whole."""
+        if self.n_known:
+            self.source.fault(0, f"{self.n_known:,} calls stand in a file read before, as forks repeat them; counted once")
+
+
+def _spawned(source: object) -> dict[str, Any] | None:
+    """What a sub-agent's session says of who started it, None for a session of its own."""
+    agent = source.get("subagent") if isinstance(source, dict) else None
+    if agent is None:
+        return None
+    spawned = agent.get("thread_spawn") if isinstance(agent, dict) else None
+    return spawned if isinstance(spawned, dict) else {}
+
+
+def _counts(said: object) -> Counts | None:
+    if not isinstance(said, dict):
+        return None
+    prompt, output = natural(said.get("input_tokens")), natural(said.get("output_tokens"))
+    if prompt is None or output is None:
+        return None
+    return prompt, natural(said.get("cached_input_tokens")), natural(said.get("cache_write_input_tokens")), output
+
+
+def _fell(totals: Counts, before: Counts) -> bool:
+    return any(now is not None and now < (was or 0) for now, was in zip(totals, before, strict=True))
+
+
+def _less(totals: Counts, before: Counts) -> Counts:
+    read, write = (None if now is None else now - (was or 0) for now, was in zip(totals[1:3], before[1:3], strict=True))
+    return totals[0] - before[0], read, write, totals[3] - before[3]
+
+
+def _when(near: bytes | None) -> float | None:
+    found = _WHEN.search(near) if near else None
+    return plausible(found[1].decode("ascii", "replace")) if found else None

@@ -1,0 +1,87 @@
+"""Runs of an agent kept as their messages in OpenAI's format: tau-bench's results, and lists of conversations with `messages`.
+
+Takes a source, gives one exchange for each assistant message, the messages before it as its request. Bills, models and times are in none
+of these; a run that names its model or dates its messages is believed.
+
+* A run is `{"task_id", "trial", "traj": […]}` (tau-bench, github.com/sierra-research/tau-bench) or `{"messages": […]}`.
+* What was sent had tools and settings too, which no run holds: a body has the model, where that is known, and the messages.
+* An assistant message that nothing comes before is a greeting of the agent's program and no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from contextkit.importers.rows import bare, rows
+from contextkit.importers.source import Source
+from contextkit.importers.transcript import EARLIEST, plausible
+from contextkit.importers.whose import UNKNOWN, whose
+from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.row import Record
+
+MESSAGES = ("traj", "messages", "trajectory")
+"""Names of the list of messages in a run."""
+NAMES = ("id", "task_id", "trial", "conversation_id", "session_id")
+"""What tells one run from another."""
+WRAPPERS = {"runs": 2, "simulations": 2, "results": 2}
+UNTIMED = "runs that say no time: their calls are put a second apart"
+_NEAR = 200
+
+
+def is_openai_runs(head: bytes) -> bool:
+    """Whether a file that starts like this holds such runs.
+
+    >>> is_openai_runs(b'[{"task_id":0,"traj":[{"role":"system"}]}]'), is_openai_runs(b'{"request":{"messages":[{"role":"user"}]}}')
+    (True, False)
+    """
+    start = bare(head)
+    first = start.lstrip(b"[ \r\n\t")[:_NEAR].replace(b" ", b"").replace(b"\n", b"")
+    is_run = b'"traj"' in start or first.startswith(b'{"messages":[') or (first.startswith(b'{"task_id"') and b'"messages"' in start)
+    return start[:1] in (b"{", b"[") and is_run and b'"role"' in start and b'"contextkit_ledger"' not in start
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of all runs, run by run."""
+    n_known, names = 0, dict[str, int]()
+    for line, run in rows(source, WRAPPERS):
+        messages = next((run[key] for key in MESSAGES if isinstance(run.get(key), list)), None)
+        if messages is None or not all(isinstance(message, dict) and "role" in message for message in messages):
+            source.fault(line, "no run with a list of messages; passed over")
+        elif source.is_new(b"openai run", orjson.dumps(run)):
+            yield from _calls(source, line, _named(source, run, names), run, messages)
+        else:
+            n_known += 1
+    if n_known:
+        source.fault(0, f"{n_known:,} runs were read before; counted once")
+
+
+def _named(source: Source, run: dict[str, Any], names: dict[str, int]) -> str:
+    """A name for a session that no other run of the file has."""
+    said = [f"{key} {run[key]}" for key in NAMES if isinstance(run.get(key), str | int)]
+    name = f"{source.label} {' '.join(said) or 'run'}"
+    names[name] = names.get(name, 0) + 1
+    return name if names[name] == 1 and said else f"{name} #{names[name]}"
+
+
+def _calls(source: Source, line: int, session: str, run: dict[str, Any], messages: list[dict[str, Any]]) -> Iterator[Record]:
+    said = run.get("model")
+    named = said if isinstance(said, str) else ""
+    provider, model = whose("", named) if named else ("openai", UNKNOWN)
+    front = b'{"model":%b,"messages":[' % orjson.dumps(named) if named else b'{"messages":['
+    sent, number = bytearray(), 0
+    for index, message in enumerate(messages):
+        if message["role"] == "assistant" and sent:
+            number += 1
+            at = plausible(message.get("timestamp"))
+            if at is None:
+                at = EARLIEST + number
+                if number == 1:
+                    source.fault(line, UNTIMED)
+            yield Exchange(
+                id=f"{session}/{number}", session=session, lane="main", at=at, first_byte_at=None, ended_at=None, provider=provider,
+                model=model, prompt=Bodies(front + bytes(sent) + b"]}"), usage=None, predicted=None, error=None,
+            )  # fmt: skip
+        sent += (b"," if index else b"") + orjson.dumps(message)

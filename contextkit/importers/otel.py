@@ -1,0 +1,272 @@
+"""OpenTelemetry spans of model calls: OTLP as JSON, one export or one a line, and spans as console exporters print them.
+
+Takes a source, gives one exchange for each call with what its spans say beside it. Prompts are not given: `gen_ai.input.messages` are a
+tracer's words for the messages, not the request that was sent, which had tools and settings too.
+
+* Every attribute is found by its meaning, through one table of all names in use; none of them is stable yet.
+* Input tokens include what was read and written, as the conventions ask for; a total that says otherwise is believed.
+* A call is a span with a model and one of the operations that ask a model. Spans of agents, tools and workflows around it say whose lane it
+  is; what they add up over their calls is not counted again (`spans.py`).
+* pydantic-ai leaves counts of 0 out: where it says one of the two cache counts, the other one is 0.
+* An event `pydantic_ai.cache.collapse`, and the attributes that go with it, are a verdict on the call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from contextkit.importers.bill import Counts, billed, told_by_total
+from contextkit.importers.rows import bare, named, rows
+from contextkit.importers.source import Source
+from contextkit.importers.spans import Span, Traces
+from contextkit.importers.transcript import moment, plausible
+from contextkit.importers.whose import whose
+from contextkit.ledger.exchange import Exchange, RemarkKind
+from contextkit.ledger.row import Record
+from contextkit.models import MODELS
+
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "operation": ("gen_ai.operation.name", "llm.request.type", "openinference.span.kind", "traceloop.span.kind"),
+    "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system"),
+    "model": ("gen_ai.request.model", "llm.request.model", "llm.model_name"),
+    "answering_model": ("gen_ai.response.model", "llm.response.model"),
+    "id": ("gen_ai.response.id", "llm.response.id"),
+    "session": (
+        "gen_ai.conversation.id", "session.id", "langfuse.session.id", "traceloop.association.properties.session_id",
+        "traceloop.association.properties.thread_id", "gen_ai.thread.id",
+    ),
+    "agent": ("gen_ai.agent.name", "agent_name", "agent.name", "traceloop.entity.name", "gen_ai.agent.id"),
+    "prompt": (
+        "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens", "llm.token_count.prompt",
+    ),
+    "output": (
+        "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.usage.completion_tokens", "llm.token_count.completion",
+    ),
+    "total": ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total"),
+    "read": (
+        "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "gen_ai.usage.cache_read_tokens",
+        "gen_ai.usage.details.cache_read_tokens", "gen_ai.usage.details.cache_read_input_tokens", "gen_ai.usage.input_tokens.cached",
+        "gen_ai.usage.input_cached_tokens", "llm.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read",
+    ),
+    "write": (
+        "gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_creation_input_tokens",
+        "gen_ai.usage.cache_write_input_tokens", "gen_ai.usage.cache_write_tokens", "gen_ai.usage.details.cache_write_tokens",
+        "gen_ai.usage.details.cache_creation_input_tokens", "gen_ai.usage.input_tokens.cache_write",
+        "llm.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
+    ),
+    "first": ("gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token"),
+    "error": ("error.type", "exception.type"),
+    "collapse": ("pydantic_ai.cache.collapse_reason",),
+    "missed": ("pydantic_ai.cache.missed_tokens", "pydantic_ai.cache.wasted_tokens"),
+}  # fmt: skip
+"""Meaning → its attributes, the conventions' own name first, then those of OpenLLMetry, Strands, pydantic-ai, Sentry, OpenInference."""
+ASKING = {"chat", "text_completion", "generate_content", "completion", "responses", "llm", "inference", "message", "messages"}
+"""Operations that ask a model, in small letters."""
+AGENTS = {"invoke_agent", "agent"}
+"""Operations that stand for the work of an agent."""
+PROJECT = "service.name"
+"""Attribute of the resource that says whose spans they are."""
+OMITS_ZEROS = ("pydantic-ai", "logfire")
+"""Scopes of instrumentations that write no count of 0 (pydantic-ai, `RequestUsage.opentelemetry_attributes`)."""
+COLLAPSE = "pydantic_ai.cache.collapse"
+WRAPPERS = {"resourceSpans": 6, "resource_spans": 6}
+_SCOPES, _FAILED = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"), ("2", "error", "status_code_error")
+_IDS = re.compile(rb'"(?:trace_id|traceId)"[\s\S]*?"(?:span_id|spanId)"')
+_NEAR = 4_096
+
+
+def is_otel(head: bytes) -> bool:
+    """Whether a file that starts like this holds spans.
+
+    >>> is_otel(b'{"resourceSpans":[{"resource":{}}]}'), is_otel(b'{"traceId":"a","type":"GENERATION"}')
+    (True, False)
+    """
+    start = bare(head)[:_NEAR]
+    is_export = any(f'"{name}"'.encode() in start for name in WRAPPERS)
+    return start[:1] in (b"{", b"[") and (is_export or _IDS.search(start) is not None) and b'"contextkit_ledger"' not in start
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A span in one spelling."""
+
+    line: int
+    trace: str
+    id: str
+    parent: str
+    start: float | None
+    end: float | None
+    has_failed: bool
+    said: Mapping[str, Any]
+    """Meaning → value."""
+    events: tuple[str, ...]
+    scope: str
+    project: str
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The model calls of a file, trace by trace."""
+    traces, n_known = Traces(source), 0
+    for line, row in rows(source, WRAPPERS):
+        for told in _spans(source, line, row):
+            if source.is_new(b"otel", f"{told.trace} {told.id}".encode("utf-8", "surrogatepass")):
+                yield from traces.put(_span(source, told))
+            else:
+                n_known += 1
+    yield from traces.rest()
+    if n_known:
+        source.fault(0, f"{n_known:,} spans were read before; counted once")
+
+
+def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_Told]:
+    """The spans of a row: those of one resource, or the one it is."""
+    resource = _object(row.get("resource"))
+    project = str(attributes(resource.get("attributes")).get(PROJECT) or "")
+    groups = next((row[name] for name in _SCOPES if isinstance(row.get(name), list)), None)
+    if groups is None:
+        told = _told(line, row, str(_object(row.get("instrumentation_scope")).get("name") or ""), project)
+        if told is None:
+            source.fault(line, "no span; passed over")
+        else:
+            yield told
+        return
+    for group in filter(lambda group: isinstance(group, dict), groups):
+        scope = str(_object(group.get("scope") or group.get("instrumentationLibrary")).get("name") or "")
+        spans = group.get("spans")
+        for span in spans if isinstance(spans, list) else ():
+            told = _told(line, span, scope, project) if isinstance(span, dict) else None
+            if told is None:
+                source.fault(line, "no span; passed over")
+            else:
+                yield told
+
+
+def _told(line: int, span: dict[str, Any], scope: str, project: str) -> _Told | None:
+    said = {**named(span), **named(_object(span.get("context")))}
+    trace, own = _name(said.get("traceid")), _name(said.get("spanid"))
+    if not trace or not own:
+        return None
+    status, events = named(_object(said.get("status"))), said.get("events")
+    code = str(status.get("code", status.get("statuscode", ""))).rpartition(".")[2].lower()
+    return _Told(
+        line, trace, own, _name(said.get("parentspanid") or said.get("parentid")),
+        _time(said.get("starttimeunixnano", said.get("starttime"))), _time(said.get("endtimeunixnano", said.get("endtime"))),
+        code in _FAILED, meanings(attributes(said.get("attributes"))),
+        tuple(str(event.get("name")) for event in events if isinstance(event, dict)) if isinstance(events, list) else (), scope, project,
+    )  # fmt: skip
+
+
+def _span(source: Source, told: _Told) -> Span:
+    said = told.said
+    operation = str(said.get("operation", "")).lower()
+    is_agent = operation in AGENTS
+    is_asking = operation in ASKING or (not operation and ("prompt" in said or "output" in said))
+    is_call = is_asking and ("model" in said or "answering_model" in said)
+    return Span(
+        told.id, told.parent, told.trace, str(said.get("agent", "")) if is_agent or is_call else "", is_agent, str(said.get("session", "")),
+        told.project, _call(source, told) if is_call else None, tuple(_remarks(told)) if is_call else (),
+    )  # fmt: skip
+
+
+def _call(source: Source, told: _Told) -> Exchange:
+    said = told.said
+    asked, answering = str(said.get("model", "")), str(said.get("answering_model", ""))
+    named = answering if not asked or (asked not in MODELS and answering in MODELS) else asked  # a deployment may have any name
+    provider, model = whose(str(said.get("provider", "")), named)
+    at, ended = _times(source, told)
+    first, wait = None, said.get("first")
+    if isinstance(wait, int | float) and ended is not None and 0 <= wait <= ended - at + 1:
+        first = at + wait
+    error = str(said.get("error") or "error") if told.has_failed or "error" in said else None
+    counts = _counts(told)
+    usage = billed(source, told.line, counts, "exclusive" if told_by_total(counts) == "exclusive" else "inclusive")
+    return Exchange(
+        id=str(said.get("id") or told.id), session="", lane="", at=at, first_byte_at=first, ended_at=ended, provider=provider, model=model,
+        prompt=None, usage=usage, predicted=None, error=error,
+    )  # fmt: skip
+
+
+def _counts(told: _Told) -> Counts:
+    prompt, read, write, output, total = (_count(told.said.get(name)) for name in ("prompt", "read", "write", "output", "total"))
+    if told.scope.startswith(OMITS_ZEROS) and (read is not None or write is not None):
+        read, write = read or 0, write or 0
+    return Counts(prompt, read, write, output, total)
+
+
+def _times(source: Source, told: _Told) -> tuple[float, float | None]:
+    if told.start is None:
+        source.fault(told.line, "a span without a time, or with one of a clock that was never set; its end stands in")
+        return told.end or 0.0, told.end
+    if told.end is not None and told.end < told.start:
+        source.fault(told.line, "a span that ends before it starts: a wrong clock; its end is unknown")
+        return told.start, None
+    return told.start, told.end
+
+
+def _remarks(told: _Told) -> Iterator[tuple[RemarkKind, str]]:
+    """What pydantic-ai says of the cache."""
+    reason = str(told.said.get("collapse") or ("unexpected" if COLLAPSE in told.events else ""))
+    if reason:
+        missed = _count(told.said.get("missed"))
+        yield "verdict", f"cache_collapse {reason}" + ("" if missed is None else f", {missed} tokens missed")
+    if reason == "compacted":
+        yield "compaction", "the provider compacted the history"
+
+
+def attributes(said: object) -> dict[str, Any]:
+    """Attributes as a dictionary, whether they came as one, or as OTLP's list of keys and typed values.
+
+    >>> attributes([{"key": "n", "value": {"intValue": "5"}}, {"key": "s", "value": {"stringValue": "a"}}]), attributes({"n": 5})
+    ({'n': 5, 's': 'a'}, {'n': 5})
+    """
+    if isinstance(said, dict):
+        return said
+    pairs = (pair for pair in said if isinstance(pair, dict) and "key" in pair) if isinstance(said, list) else ()
+    return {str(pair["key"]): _typed(pair.get("value")) for pair in pairs}
+
+
+def meanings(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What the attributes of a span mean, those that are in no table left out."""
+    found = ((meaning, _first(said, names)) for meaning, names in ATTRIBUTES.items())
+    return {meaning: value for meaning, value in found if value is not None}
+
+
+def _first(said: Mapping[str, Any], names: Iterable[str]) -> Any:
+    return next((said[name] for name in names if said.get(name) not in (None, "")), None)
+
+
+def _typed(value: object) -> Any:
+    """The value inside `{"intValue": "5"}`; lists and objects are not asked for."""
+    held = named(_object(value))
+    return _count(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
+
+
+_KINDS = ("stringvalue", "doublevalue", "boolvalue")
+
+
+def _count(value: object) -> int | None:
+    """A count of tokens; OTLP writes integers of 64 bits as text, and some write them as floats."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, float) and value >= 0 and value.is_integer():
+        return int(value)
+    return value if type(value) is int and value >= 0 else None
+
+
+def _time(value: object) -> float | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    return plausible(value) if moment(value) else None
+
+
+def _name(value: object) -> str:
+    return str(value or "").removeprefix("0x")
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+

@@ -1,0 +1,142 @@
+"""Model calls in a tree of spans: whose lane each belongs to, and which of several records of one call counts.
+
+Takes spans as they come, children before parents or after, gives exchanges with their remarks, trace by trace. Knows no format.
+
+* A call inside an agent that another agent called has a lane of its own, one for each time it was called; all others are `main`, or the
+  agent's name where one conversation is held by several agents in turn.
+* A call inside another call is the same one told twice, by a framework and by the client it uses: the inner one counts. So are calls with
+  one response id: the one that says most counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from contextkit.importers.source import Source
+from contextkit.ledger.exchange import Exchange, Remark, RemarkKind
+from contextkit.ledger.row import Record
+
+MAIN = "main"
+OPEN = 20_000
+"""Spans held until their trace is told; a longer trace is told in parts."""
+
+
+@dataclass(slots=True)
+class Span:
+    """What counts of one span."""
+
+    id: str
+    """Unique in its trace."""
+    parent: str
+    """The span around it, empty for none."""
+    trace: str
+    """What its spans belong to."""
+    agent: str
+    """Name of the agent whose work it is, empty where it does not say."""
+    is_agent: bool
+    """Whether it stands for the work of an agent as a whole."""
+    session: str
+    """The conversation, empty where it does not say."""
+    project: str
+    """Where that was held, empty where it does not say."""
+    call: Exchange | None
+    """The model call it is, its session and lane still open."""
+    remarks: tuple[tuple[RemarkKind, str], ...] = ()
+    """What it says of its call."""
+
+
+class Traces:
+    """Holds spans until their trees can be read."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.traces: dict[str, list[Span]] = {}
+        self.n_held = self.n_twice = self.n_calls = 0
+        self.mains: dict[str, str] = {}
+        self.said: set[tuple[str, str]] = set()
+
+    def put(self, span: Span) -> Iterator[Record]:
+        """One more span; gives the calls of the oldest traces where too many are held."""
+        self.traces.setdefault(span.trace, []).append(span)
+        self.n_held += 1
+        while self.n_held > OPEN:
+            yield from self._told(self.traces.pop(next(iter(self.traces))))
+
+    def rest(self) -> Iterator[Record]:
+        """The calls of all traces still held, the earliest trace first, and what is to be said of all."""
+        waiting = sorted(self.traces.values(), key=_start)
+        self.traces = {}
+        for spans in waiting:
+            yield from self._told(spans)
+        if self.n_twice:
+            self.source.fault(0, f"{self.n_twice:,} spans tell of calls that other spans tell of too; counted once")
+        if not self.n_calls:
+            self.source.fault(0, "no model call in it")
+
+    def _told(self, spans: list[Span]) -> Iterator[Record]:
+        self.n_held -= len(spans)
+        by_id = {span.id: span for span in spans}
+        for span in sorted(self._counted(spans, by_id), key=_at):
+            yield from self._call(span, _ancestors(span, by_id))
+
+    def _counted(self, spans: list[Span], by_id: dict[str, Span]) -> list[Span]:
+        """The spans whose calls count."""
+        calls = [span for span in spans if span.call]
+        outer = {around.id for span in calls for around in _ancestors(span, by_id) if around.call}
+        kept: dict[str, Span] = {}
+        for span in calls:
+            if span.id not in outer:
+                name = span.call.id if span.call else ""
+                kept[name] = max(kept.get(name, span), span, key=_n_known)
+        self.n_twice += len(calls) - len(kept)
+        return list(kept.values())
+
+    def _call(self, span: Span, around: list[Span]) -> Iterator[Record]:
+        if span.call is None:
+            return
+        chain = [span, *around]
+        session = next((one.session for one in chain if one.session), span.trace)
+        project = next((one.project for one in chain if one.project), "")
+        agents = [one for one in chain if one.is_agent]
+        name = next((one.agent for one in chain if one.agent), "")
+        lane = agents[0].id if len(agents) > 1 else self._top(session, name)
+        self.n_calls += 1
+        yield from self._once("project", session, project)
+        yield from self._once("agent", f"{session}/{lane}", name if name != lane else "")
+        yield from (Remark(kind, span.call.id, text) for kind, text in span.remarks)
+        yield replace(span.call, session=session, lane=lane)
+
+    def _top(self, session: str, name: str) -> str:
+        return MAIN if not name or self.mains.setdefault(session, name) == name else name
+
+    def _once(self, kind: RemarkKind, about: str, text: str) -> Iterator[Remark]:
+        if text and (kind, about) not in self.said:
+            self.said.add((kind, about))
+            yield Remark(kind, about, text)
+
+
+def _ancestors(span: Span, by_id: dict[str, Span]) -> list[Span]:
+    """From the nearest to the outermost; a circle ends where it closes."""
+    found, seen = list[Span](), {span.id}
+    while span.parent and span.parent not in seen and (span := by_id.get(span.parent, _NOBODY)) is not _NOBODY:
+        seen.add(span.id)
+        found.append(span)
+    return found
+
+
+_NOBODY = Span("", "", "", "", False, "", "", None)
+
+
+def _at(span: Span) -> float:
+    return span.call.at if span.call else 0.0
+
+
+def _start(spans: list[Span]) -> float:
+    return min((span.call.at for span in spans if span.call), default=0.0)
+
+
+def _n_known(span: Span) -> int:
+    usage = span.call.usage if span.call else None
+    counts = (usage.fresh, usage.read, usage.write_5m, usage.write_1h, usage.output) if usage else ()
+    return sum(count is not None for count in counts)

@@ -1,0 +1,87 @@
+"""What the readers of agents' transcripts share: lines in one spelling, and times as people and machines write them.
+
+Takes a source or a value, gives lines or seconds. Knows no format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import orjson
+
+from contextkit.importers.source import Source
+
+EARLIEST = 1_577_836_800.0
+"""The first of January 2020: no log of these formats is older, so an earlier time is a clock that was never set."""
+_MILLIONS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+"""(a number above this, counts so many a second): nanoseconds, microseconds, milliseconds; 1e11 seconds would be the year 5138."""
+_OPEN = ord("{")
+_HEAD = 4096
+
+
+def spelled(source: Source) -> Iterator[tuple[int, bytes]]:
+    r"""Each line that can be an object, with its number, without blanks between its parts: `{"a":1}`, its newline kept.
+
+    So a reader finds keys by their bytes: inside a string a quote is always escaped, `"key":"` can be nothing but a key. Files are written
+    like this; one that somebody wrote anew with blanks is spelled again line by line. What is no object is a fault.
+    """
+    has_blanks = b'": ' in source.head[:_HEAD] and b'":"' not in source.head[:_HEAD]
+    for number, line in source.raw_lines():
+        has_end = line[-2:] == b"}\n" or line.rstrip().endswith(b"}")
+        if not has_end or (line[0] != _OPEN and not line.lstrip().startswith(b"{")):
+            source.fault(number, CUT)
+        elif not has_blanks:
+            yield number, line
+        elif (record := parsed(source, number, line)) is not None:
+            yield number, orjson.dumps(record)
+
+
+CUT = "no JSON object, or one that was cut; passed over"
+"""Said of a line that nobody can read."""
+
+
+def parsed(source: Source, number: int, line: bytes) -> dict[str, object] | None:
+    """The object of a line; None, and a fault, where it is none."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        source.fault(number, CUT)
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def moment(value: object) -> float | None:
+    """Seconds since 1970 of a time as logs write it: ISO 8601, or a count of seconds, milli-, micro- or nanoseconds; None for what is none.
+
+    >>> moment("2026-04-09T01:03:35.960Z"), moment(1775696615960), moment(1775696615.96), moment("yesterday")
+    (1775696615.96, 1775696615.96, 1775696615.96, None)
+    """
+    if isinstance(value, str):
+        try:
+            when = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value / next((unit for least, unit in _MILLIONS if value > least), 1.0)
+
+
+def plausible(value: object) -> float | None:
+    """As `moment`, None too for a clock that was never set.
+
+    >>> plausible("1970-01-01T00:00:09Z"), plausible("2026-04-09T01:03:35Z")
+    (None, 1775696615.0)
+    """
+    at = moment(value)
+    return None if at is None or at < EARLIEST else at
+
+
+def natural(value: object) -> int | None:
+    """A count of tokens, None for what is none: unknown is never zero.
+
+    >>> natural(5), natural(None), natural(-1), natural(True), natural("5")
+    (5, None, None, None, None)
+    """
+    return value if type(value) is int and value >= 0 else None

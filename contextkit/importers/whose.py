@@ -1,0 +1,59 @@
+"""Whose model a call went to, by the names that gateways and tracers use, as the id that prices are looked up under.
+
+Takes a provider's name in anybody's words and a model's, gives a provider's id and the model's own name. Knows no format.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from contextkit.models import MODELS
+
+UNKNOWN = "unknown"
+"""The model of a call that names none."""
+PROVIDERS: dict[str, str] = {
+    "anthropic": "anthropic", "openai": "openai", "azure": "azure", "azure_ai": "azure", "azure_openai": "azure",
+    "azure.ai.openai": "azure", "azure.ai.inference": "azure", "az.ai.openai": "azure", "az.ai.inference": "azure",
+    "text-completion-openai": "openai", "bedrock": "aws", "bedrock_converse": "aws", "aws.bedrock": "aws", "aws_bedrock": "aws",
+    "amazon_bedrock": "aws", "aws": "aws", "gemini": "google", "google": "google", "google_genai": "google", "google_vertexai": "google",
+    "vertex_ai": "google", "vertex_ai_beta": "google", "google-gla": "google", "google-vertex": "google", "gcp.gemini": "google",
+    "gcp.vertex_ai": "google", "gcp.gen_ai": "google", "vertexai": "google", "x_ai": "x-ai", "xai": "x-ai", "x-ai": "x-ai", "grok": "x-ai",
+    "groq": "groq", "mistral": "mistral", "mistral_ai": "mistral", "mistralai": "mistral", "deepseek": "deepseek", "cohere": "cohere",
+    "cohere_chat": "cohere", "moonshot": "moonshotai", "moonshotai": "moonshotai", "moonshot_ai": "moonshotai",
+    "fireworks_ai": "fireworks", "fireworks": "fireworks", "together_ai": "together", "together": "together", "openrouter": "openrouter",
+    "perplexity": "perplexity", "zai": "zai", "z.ai": "zai", "cerebras": "cerebras", "minimax": "minimax", "novita": "novita",
+    "databricks": "databricks", "github_copilot": "github-copilot", "openai_responses": "openai", "openai-responses": "openai",
+    "openai.chat": "openai", "openai.responses": "openai", "anthropic.messages": "anthropic",
+}  # fmt: skip
+"""Name in LiteLLM (`custom_llm_provider`), OpenTelemetry (`gen_ai.provider.name`, `gen_ai.system`), LangChain (`ls_provider`) or
+pydantic-ai → id in genai-prices."""
+_BEGINNINGS = (
+    ("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt", "openai"), ("gemini", "google"), ("deepseek", "deepseek"),
+    ("kimi", "moonshotai"), ("grok", "x-ai"), ("mistral", "mistral"), ("codestral", "mistral"), ("command", "cohere"), ("glm-", "zai"),
+    ("amazon.", "aws"), ("anthropic.", "aws"), ("us.", "aws"), ("eu.", "aws"), ("global.", "aws"),
+)  # fmt: skip
+_O_SERIES = re.compile(r"o\d(?:-|$)")
+
+
+@lru_cache(maxsize=1024)
+def whose(provider: str, model: str) -> tuple[str, str]:
+    """The provider's id and the model's own name; the provider is empty where neither name tells.
+
+    >>> whose("aws.bedrock", "anthropic.claude-opus-5"), whose("", "openai/gpt-5.2"), whose("openrouter", "openai/gpt-5.2")
+    (('aws', 'anthropic.claude-opus-5'), ('openai', 'gpt-5.2'), ('openrouter', 'openai/gpt-5.2'))
+    """
+    said = provider.strip().lower()
+    known = PROVIDERS.get(said, said)
+    prefix, slash, rest = model.partition("/")
+    prefixed = PROVIDERS.get(prefix.lower()) if slash else None
+    if prefixed and known in ("", prefixed):
+        return prefixed, rest
+    return known or _by_model(model), model or UNKNOWN
+
+
+def _by_model(model: str) -> str:
+    row, name = MODELS.get(model), model.lower()
+    if row:
+        return row.provider
+    return "openai" if _O_SERIES.match(name) else next((owner for start, owner in _BEGINNINGS if name.startswith(start)), "")

@@ -1,0 +1,247 @@
+"""Transcripts of Claude Code: one bill a call whatever the lines do, lanes, remarks, faults."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.claude_code import is_claude_code
+from contextkit.importers.found import records_at, records_in
+from contextkit.importers.source import Faults
+from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.judged import Judged, judged
+from contextkit.ledger.summary import summarise
+
+FIXTURES = Path(__file__).parent / "fixtures" / "claude_code"
+SESSION = "5b1d0c7e-0000-4000-8000-00000000c0de"
+TRANSCRIPT = FIXTURES / f"{SESSION}.jsonl"
+REAL = (  # a real record, ids left out (shared facts on log formats)
+    '{"type":"assistant","timestamp":"2026-04-09T01:03:35.960Z","requestId":"req_…","sessionId":"…","version":"2.1.97","message":{"usage":'
+    '{"input_tokens":1,"cache_creation_input_tokens":781,"cache_read_input_tokens":42507,"cache_creation":{"ephemeral_5m_input_tokens":781,'
+    '"ephemeral_1h_input_tokens":0},"output_tokens":1,"service_tier":"standard","inference_geo":"not_available"}}}'
+)
+
+
+def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
+    return [record for record in records_in([str(path)], Faults() if faults is None else faults) if isinstance(record, Exchange)]
+
+
+def remarks(path: Path) -> list[Remark]:
+    return [record for record in records_in([str(path)], Faults()) if isinstance(record, Remark)]
+
+
+def lines() -> list[str]:
+    return TRANSCRIPT.read_text(encoding="utf-8").splitlines()
+
+
+def put(path: Path, rows: list[str]) -> Path:
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def reply(number: int, at: str, usage: dict[str, Any], **more: Any) -> str:
+    message = {"model": "claude-opus-4-5", "id": f"msg_{number}", "role": "assistant", "content": [], "usage": usage}
+    message |= more.pop("message", {})
+    return json.dumps(
+        {
+            "parentUuid": None, "isSidechain": False, "message": message, "requestId": f"req_{number}", "type": "assistant",
+            "uuid": f"u{number}", "timestamp": at, "sessionId": "s", **more,
+        },
+        separators=(",", ":"),
+    )  # fmt: skip
+
+
+def counted(paths: Iterator[Path]) -> tuple[int, ...]:
+    """An independent count: every line parsed, the last one of each (request, message) kept, counters added up."""
+    last: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            message = record.get("message", {})
+            if record["type"] == "assistant" and message.get("model") != "<synthetic>":
+                last[record["requestId"], message["id"]] = message["usage"]
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+    return (len(last), *(sum(usage[name] for usage in last.values()) for name in names))
+
+
+def totals(found: list[Exchange]) -> tuple[int, ...]:
+    usages = [call.usage for call in found if call.usage]
+    written = sum((usage.write_5m or 0) + (usage.write_1h or 0) for usage in usages)
+    return (
+        len(usages), sum(usage.fresh or 0 for usage in usages), sum(usage.read or 0 for usage in usages), written,
+        sum(usage.output or 0 for usage in usages),
+    )  # fmt: skip
+
+
+def test_each_call_is_billed_once_by_its_last_line() -> None:
+    found = calls(FIXTURES)
+    assert [call.id for call in found] == ["msg_F", "msg_A", "msg_B", "msg_C", "msg_D"]
+    assert found[1].usage == Usage(fresh=3, read=0, write_5m=41726, write_1h=0, output=120)
+    assert totals(found) == counted(FIXTURES.rglob("*.jsonl"))
+
+
+def test_a_real_record_without_ids(tmp_path: Path) -> None:
+    faults = Faults()
+    [call] = calls(put(tmp_path / "one.jsonl", [REAL]), faults)
+    assert call.usage == Usage(fresh=1, read=42507, write_5m=781, write_1h=0, output=1)
+    assert (call.session, call.lane, call.at, not faults.kept) == ("…", "main", 1775696615.96, True)
+
+
+def test_a_call_starts_when_what_it_answers_was_written() -> None:
+    first, second = calls(TRANSCRIPT)[:2]
+    assert (second.at - first.at, first.ended_at and first.ended_at - first.at) == (7.0, 6.5)
+
+
+def test_sub_agents_are_lanes_with_a_name_and_the_session_has_a_project() -> None:
+    found = {(remark.kind, remark.about): remark.text for remark in remarks(FIXTURES)}
+    assert found["agent", f"{SESSION}/a7f"] == "Explore"
+    assert found["project", SESSION] == "~/greenhouse"
+    assert {(call.session, call.lane) for call in calls(FIXTURES)} == {(SESSION, "main"), (SESSION, "a7f")}
+
+
+def test_why_each_call_missed() -> None:
+    rows: list[Judged] = list(judged(records_in([str(TRANSCRIPT)], Faults())))
+    assert [row.miss.cause if row.miss else None for row in rows] == ["first_write", None, "ttl_expired", "compaction"]
+    assert [row.verdict for row in rows] == ["", "", "messages_changed", ""]
+    assert rows[3].miss is not None
+    assert rows[3].miss.where == "compact_boundary, auto, prompt 43,004 → 24,004 tokens"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_twice_and_out_of_order_are_never_counted_twice(tmp_path: Path, seed: int) -> None:
+    rows, dice = lines(), random.Random(seed)
+    rows += dice.sample(rows, 6)
+    dice.shuffle(rows)
+    found = calls(put(tmp_path / "mixed.jsonl", rows))
+    assert totals(found) == totals(calls(TRANSCRIPT))
+
+
+def test_a_resumed_session_repeats_its_history_which_is_counted_once(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES, tmp_path / "logs")
+    resumed = [line.replace(SESSION, "resumed") for line in lines()]
+    usage = {"input_tokens": 2, "cache_read_input_tokens": 24000, "cache_creation_input_tokens": 100, "output_tokens": 9}
+    put(tmp_path / "logs" / "resumed.jsonl", [*resumed, reply(99, "2026-04-09T02:00:00.000Z", usage)])
+    faults = Faults()
+    records = list(records_in([str(tmp_path / "logs")], faults))
+    assert [record.id for record in records if isinstance(record, Exchange)][-1] == "msg_99"
+    assert summarise(records).calls == 6
+    assert not [record for record in records if isinstance(record, Remark) and (record.kind, record.about) == ("compaction", "msg_99")]
+    assert any("counted once" in str(fault) for fault in faults.kept)
+
+
+def test_interleaved_sub_agents_of_older_builds_are_told_apart(tmp_path: Path) -> None:
+    usage = {"input_tokens": 2, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 3000, "output_tokens": 9}
+    rows = []
+    for number in range(6):
+        agent, turn = number % 2, number // 2
+        asked = {
+            "parentUuid": f"u{number - 2}" if turn else None, "isSidechain": True, "type": "user",
+            "message": {"role": "user", "content": "on"}, "uuid": f"q{number}", "timestamp": f"2026-04-09T02:00:{number:02}.000Z",
+        }  # fmt: skip
+        rows.append(json.dumps({**asked, "sessionId": "s"}, separators=(",", ":")))
+        rows.append(reply(number, f"2026-04-09T02:00:{number:02}.500Z", usage, isSidechain=True, parentUuid=f"q{number}"))
+        assert agent in (0, 1)
+    assert [call.lane for call in calls(put(tmp_path / "old.jsonl", rows))] == ["sidechain 1", "sidechain 2"] * 3
+
+
+def test_settings_and_surcharges(tmp_path: Path) -> None:
+    usage = {"input_tokens": 2, "cache_read_input_tokens": 9000, "cache_creation_input_tokens": 30, "output_tokens": 9}
+    rows = [
+        reply(1, "2026-04-09T02:00:00.000Z", usage, effort="medium"),
+        reply(2, "2026-04-09T02:00:10.000Z", usage, effort="high"),
+        reply(3, "2026-04-09T02:00:20.000Z", {**usage, "speed": "fast", "service_tier": "priority"}, effort="high"),
+    ]
+    faults = Faults()
+    found = [record for record in records_in([str(put(tmp_path / "a.jsonl", rows))], faults) if isinstance(record, Remark)]
+    assert [(remark.kind, remark.about, remark.text) for remark in found] == [("setting", "msg_2", "effort medium → high")]
+    assert [fault.what.split(":")[0] for fault in faults.kept] == ["service_tier 'priority'", "speed 'fast'"]
+
+
+def test_iterations_are_calls_of_their_own(tmp_path: Path) -> None:
+    step = {"type": "message", "input_tokens": 10, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 7, "output_tokens": 3}
+    whole = {"input_tokens": 20, "cache_read_input_tokens": 10000, "cache_creation_input_tokens": 14, "output_tokens": 6}
+    path = put(tmp_path / "a.jsonl", [reply(1, "2026-04-09T02:00:00.000Z", {**whole, "iterations": [step, step]})])
+    found = calls(path)
+    assert [call.id for call in found] == ["msg_1", "msg_1/2"]
+    assert totals(found)[1:] == (20, 10000, 14, 6)
+
+
+def test_what_is_not_said_is_unknown_and_lifetimes_are_kept(tmp_path: Path) -> None:
+    rows = [
+        reply(1, "2026-04-09T02:00:00.000Z", {"input_tokens": 20, "output_tokens": 6}),
+        reply(2, "2026-04-09T02:00:01.000Z", {
+            "input_tokens": 1, "output_tokens": 1, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 9,
+            "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 5},
+        }),
+        reply(3, "2026-04-09T02:00:02.000Z", {
+            "input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0,
+        }),
+    ]  # fmt: skip
+    usages = [call.usage for call in calls(put(tmp_path / "a.jsonl", rows))]
+    assert usages == [Usage(fresh=20, output=6), Usage(1, 5, 4, 5, 1), None]
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (lambda line: line[:300], "cut"),
+        (lambda line: "no json at all", "cut"),
+        (lambda line: "{" + line, "cut"),
+        (lambda line: line.replace("2026-04-09T01:00:11", "1970-01-01T00:00:11"), "clock"),
+        (lambda line: line.replace("2026-04-09T01:00:11", "2026-04-08T01:00:11"), "out of order"),
+        (lambda line: line.replace('"cache_creation_input_tokens":781', '"cache_creation_input_tokens":780'), "lifetimes"),
+        (lambda line: line.replace('"output_tokens":1,', '"output_tokens":-1,'), "natural"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line_and_reading_goes_on(tmp_path: Path, bad: Any, said: str) -> None:
+    rows = lines()
+    place = next(number for number, row in enumerate(rows) if "msg_B" in row)
+    rows[place] = bad(rows[place])
+    faults = Faults()
+    found = calls(put(tmp_path / "bad.jsonl", rows), faults)
+    assert [call.id for call in found if call.id != "msg_B"] == ["msg_A", "msg_C", "msg_D"]
+    assert [(fault.line, said in fault.what) for fault in faults.kept] == [(place + 1, True)]
+
+
+def test_times_in_milliseconds_are_understood(tmp_path: Path) -> None:
+    row = json.loads(REAL)
+    row["timestamp"] = 1775696615960
+    [call] = calls(put(tmp_path / "one.jsonl", [json.dumps(row, separators=(",", ":"))]))
+    assert call.at == 1775696615.96
+
+
+def test_a_transcript_that_was_written_anew_with_blanks_says_the_same(tmp_path: Path) -> None:
+    path = put(tmp_path / "blanks.jsonl", [json.dumps(json.loads(row)) for row in lines()])
+    assert list(records_at(str(path))[1]) == list(records_at(str(TRANSCRIPT))[1])
+
+
+def test_what_a_progress_line_repeats_of_a_sub_agent_is_no_call(tmp_path: Path) -> None:
+    inner = json.loads(next(row for row in lines() if "msg_B" in row))
+    data = {"type": "agent_progress", "message": inner}
+    row = {"parentUuid": "p", "isSidechain": False, "type": "progress", "data": data, "sessionId": "s"}
+    path = put(tmp_path / "a.jsonl", [json.dumps(row, separators=(",", ":")), *lines()])
+    assert totals(calls(path)) == totals(calls(TRANSCRIPT))
+
+
+def test_a_transcript_is_known_by_its_content() -> None:
+    for start in (REAL, lines()[0] + "\n" + lines()[1], '{"type":"summary","summary":"x","leafUuid":"y"}', '{"agentType":"Explore"}'):
+        assert is_claude_code(start.encode())
+    pi, words, traced = '{"type":"session","id":"a","timestamp":"x"}', "parentUuid isSidechain", '{"traceId":"a","sessionId":"b"}'
+    for start in ('{"contextkit_ledger":1}', pi, words, traced):
+        assert not is_claude_code(start.encode())
+
+
+def test_the_example_runs() -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "report_claude_code.py"
+    ran = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "msg_2" in ran.stdout and "ttl_expired" in ran.stdout

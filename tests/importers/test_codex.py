@@ -1,0 +1,168 @@
+"""Rollouts of Codex: the growth of the totals is the bill, each step once, whatever is repeated, forked or broken."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.codex import is_codex
+from contextkit.importers.found import records_at, records_in
+from contextkit.importers.source import Faults
+from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.judged import judged
+
+ROLLOUT = Path(__file__).parent / "fixtures" / "codex" / "rollout-2026-07-03T18-15-10-019c846c.jsonl"
+SESSION = "019c846c-made-up"
+
+
+def lines() -> list[str]:
+    return ROLLOUT.read_text(encoding="utf-8").splitlines()
+
+
+def put(path: Path, rows: list[str]) -> Path:
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
+    records = records_in([str(path)], Faults() if faults is None else faults)
+    return [record for record in records if isinstance(record, Exchange)]
+
+
+def totals(found: list[Exchange]) -> tuple[int, int, int]:
+    usages = [call.usage for call in found if call.usage]
+    read = sum(usage.read or 0 for usage in usages)
+    return sum(usage.fresh or 0 for usage in usages) + read, read, sum(usage.output or 0 for usage in usages)
+
+
+def count(at: str, total: dict[str, int] | None, last: dict[str, int] | None) -> str:
+    info = {"total_token_usage": total, "last_token_usage": last}
+    return json.dumps({"timestamp": at, "type": "event_msg", "payload": {"type": "token_count", "info": info}}, separators=(",", ":"))
+
+
+def use(prompt: int, cached: int, output: int, **more: int) -> dict[str, int]:
+    return {"input_tokens": prompt, "cached_input_tokens": cached, "output_tokens": output, **more}
+
+
+def test_the_sum_is_the_last_total_and_a_repeated_event_is_no_call() -> None:
+    found = calls(ROLLOUT)
+    assert totals(found) == (52275, 20864, 450)
+    assert len(found) == 4
+    assert found[0].usage == Usage(fresh=14475 - 2432, read=2432, output=216)
+    assert (found[0].id, found[0].provider, found[0].model) == (f"{SESSION}/1", "openai", "gpt-5.3-codex")
+
+
+def test_a_call_ends_before_the_tools_it_asked_for_have_run() -> None:
+    first, second = calls(ROLLOUT)[:2]
+    assert first.ended_at is not None
+    assert (round(first.ended_at - first.at, 3), round(second.at - first.at, 3)) == (7.104, 9.455)
+
+
+def test_effort_and_compaction_are_causes_and_the_folder_is_the_project() -> None:
+    records = list(records_in([str(ROLLOUT)], Faults()))
+    said = [(remark.kind, remark.about, remark.text) for remark in records if isinstance(remark, Remark)]
+    assert said == [
+        ("project", SESSION, "~/greenhouse"),
+        ("setting", f"{SESSION}/3", "effort medium → high"),
+        ("compaction", f"{SESSION}/4", "Codex compacted the history"),
+    ]
+    causes = [row.miss.cause for row in judged(records) if row.miss]
+    assert causes == ["params_changed"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_repeated_and_reordered_events_never_count_twice(tmp_path: Path, seed: int) -> None:
+    rows, dice = lines(), random.Random(seed)
+    body = rows[1:] + dice.sample(rows[1:], 5)
+    dice.shuffle(body)
+    prompt, read, output = totals(calls(put(tmp_path / "mixed.jsonl", [rows[0], *body])))
+    assert prompt <= 52275 and read <= 20864 and output <= 450
+
+
+def test_totals_that_fall_are_said_and_counted_anew(tmp_path: Path) -> None:
+    rows = [
+        lines()[0],
+        count("2026-07-03T18:20:00Z", use(1000, 0, 10), use(1000, 0, 10)),
+        count("2026-07-03T18:21:00Z", use(300, 100, 5), use(300, 100, 5)),
+        count("2026-07-03T18:22:00Z", use(700, 300, 9), use(400, 200, 4)),
+    ]
+    faults = Faults()
+    found = calls(put(tmp_path / "a.jsonl", rows), faults)
+    assert totals(found) == (1700, 300, 19)
+    assert [(fault.line, fault.what) for fault in faults.kept] == [(3, "cumulative counts fell; counted anew from here")]
+
+
+def test_a_fork_repeats_its_parent_and_only_its_own_calls_count(tmp_path: Path) -> None:
+    fork = json.loads(lines()[0])
+    fork["payload"] |= {"id": "fork", "forked_from_id": SESSION}
+    own = count("2026-07-03T19:00:00Z", use(60275, 22864, 500), use(8000, 2000, 50))
+    put(tmp_path / "rollout-1.jsonl", lines())
+    put(tmp_path / "rollout-2.jsonl", [json.dumps(fork, separators=(",", ":")), *lines(), own])
+    faults = Faults()
+    found = calls(tmp_path, faults)
+    assert totals(found) == (60275, 22864, 500)
+    assert (found[-1].id, found[-1].session) == ("fork/1", "fork")
+    assert any("counted once" in fault.what for fault in faults.kept)
+
+
+def test_writes_and_what_is_not_said(tmp_path: Path) -> None:
+    rows = [
+        lines()[0],
+        count("2026-07-03T18:20:00Z", use(1000, 200, 10, cache_write_input_tokens=700), None),
+        count("2026-07-03T18:21:00Z", None, {"input_tokens": 50, "output_tokens": 5}),
+    ]
+    usages = [call.usage for call in calls(put(tmp_path / "a.jsonl", rows))]
+    assert usages == [Usage(fresh=100, read=200, write_5m=700, write_1h=0, output=10), Usage(output=5)]
+
+
+def test_a_sub_agent_is_a_lane_of_who_started_it(tmp_path: Path) -> None:
+    head = json.loads(lines()[0])
+    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": SESSION, "depth": 1, "agent_nickname": "Basil"}}}
+    head["payload"] |= {"id": "child", "source": spawned}
+    path = put(tmp_path / "a.jsonl", [json.dumps(head, separators=(",", ":")), count("2026-07-03T18:20:00Z", use(9, 0, 1), None)])
+    records = list(records_in([str(path)], Faults()))
+    assert Remark("agent", f"{SESSION}/child", "Basil") in records
+    assert [(call.session, call.lane) for call in records if isinstance(call, Exchange)] == [(SESSION, "child")]
+
+
+@pytest.mark.parametrize(
+    ("bad", "said", "kept"),
+    [
+        (lambda line: line[:120], "cut", 3),
+        (lambda line: line.replace("2026-07-03", "1970-01-01"), "clock", 4),
+        (lambda line: line.replace('"cached_input_tokens":16768', '"cached_input_tokens":31768'), "more read", 4),
+        (lambda line: line.replace('"input_tokens":29275', '"input_tokens":29276'), "the growth stands", 4),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line_and_reading_goes_on(tmp_path: Path, bad: Any, said: str, kept: int) -> None:
+    rows = lines()
+    place = next(number for number, row in enumerate(rows) if "29275" in row)
+    rows[place] = bad(rows[place])
+    faults = Faults()
+    found = calls(put(tmp_path / "bad.jsonl", rows), faults)
+    assert len(found) == kept
+    assert (faults.kept[0].line, said in faults.kept[0].what) == (place + 1, True)
+
+
+def test_a_rollout_that_was_written_anew_with_blanks_says_the_same(tmp_path: Path) -> None:
+    path = put(tmp_path / "blanks.jsonl", [json.dumps(json.loads(row)) for row in lines()])
+    assert list(records_at(str(path))[1]) == list(records_at(str(ROLLOUT))[1])
+
+
+def test_a_rollout_is_known_by_its_content() -> None:
+    assert is_codex(lines()[0].encode()) and is_codex(lines()[7].encode())
+    assert not is_codex(b'{"type":"session","id":"a"}') and not is_codex(b'{"contextkit_ledger":1}')
+
+
+def test_the_example_runs() -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "report_codex.py"
+    ran = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "2 calls" in ran.stdout

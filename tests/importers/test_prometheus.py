@@ -1,0 +1,113 @@
+"""Scrapes of vLLM and SGLang: a row an interval, restarts, times, several files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.found import records_in
+from contextkit.importers.prometheus import is_scrape
+from contextkit.importers.source import Faults
+from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.judged import judged
+
+FIXTURES = Path(__file__).parent / "fixtures" / "prometheus"
+LABELS = '{engine="0",model_name="m"}'
+
+
+def rows(path: Path, faults: Faults | None = None) -> list[Exchange]:
+    records = records_in([str(path)], Faults() if faults is None else faults)
+    return [record for record in records if isinstance(record, Exchange)]
+
+
+def page(sent: float, read: float, output: float, labels: str = LABELS, when: str = "") -> str:
+    counts = (("prefix_cache_queries_total", sent), ("prefix_cache_hits_total", read), ("generation_tokens_total", output))
+    return "".join(f"vllm:{name}{labels} {count}{when}\n" for name, count in counts)
+
+
+def put(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_vllm_is_counted_from_scrape_to_scrape_and_a_restart_is_said() -> None:
+    faults = Faults()
+    found = rows(FIXTURES / "vllm.prom", faults)
+    assert [row.usage for row in found] == [Usage(682 - 640, 640, 0, 0, 80), Usage(400, 100, 0, 0, 40)]
+    assert [(row.id, row.at, row.ended_at) for row in found] == [
+        ("scrape/1", 1775696400.0, 1775696415.0), ("scrape/2", 1775696430.0, 1775696445.0),
+    ]  # fmt: skip
+    assert (found[0].lane, found[0].provider) == ("meta-llama/Llama-3.1-8B-Instruct engine 0", "vllm")
+    assert [(fault.line, "started again" in fault.what) for fault in faults.kept] == [(33, True)]
+
+
+def test_sglang_adds_its_sources_up() -> None:
+    [row] = rows(FIXTURES / "sglang.prom")
+    assert row.usage == Usage(fresh=2000 - 1200, read=1200, write_5m=0, write_1h=0, output=50)
+    assert (row.at, row.ended_at, row.lane) == (1775696400.0, 1775696415.0, "meta-llama/Llama-3.1-8B-Instruct")
+
+
+def test_rows_that_add_up_calls_are_never_misses(tmp_path: Path) -> None:
+    seen = [(0, 0, 0), (90_000, 80_000, 1), (180_000, 81_000, 2)]
+    text = "".join(page(*counts, when=f" {1775696400 + n}000") for n, counts in enumerate(seen))
+    records = list(records_in([str(put(tmp_path / "a.prom", text))], Faults()))
+    assert [record.kind for record in records if isinstance(record, Remark)] == ["sum"]
+    found = list(judged(records))
+    assert [(row.index, row.miss) for row in found] == [(0, None), (1, None)]
+
+
+def test_several_files_of_one_server_follow_one_another(tmp_path: Path) -> None:
+    for number, counts in enumerate([(100, 40, 5), (300, 200, 9), (310, 205, 10)], 1):
+        put(tmp_path / f"metrics-{number:03}.prom", f"# 2026-04-09T01:00:{number:02}Z\n" + page(*counts))
+    faults = Faults()
+    found = rows(tmp_path, faults)
+    assert [row.usage and row.usage.prompt for row in found] == [100, 200, 10]
+    assert {row.session for row in found} == {"metrics-#.prom"} and len({row.id for row in found}) == 3
+    assert [fault.what for fault in faults.kept] == ["one scrape only: its row is all since the server was started"]
+
+
+def test_engines_are_lanes(tmp_path: Path) -> None:
+    two = '{engine="1",model_name="m"}'
+    text = page(10, 5, 1) + page(20, 5, 1, two) + page(30, 15, 2) + page(40, 25, 2, two)
+    faults = Faults()
+    found = rows(put(tmp_path / "a.prom", text), faults)
+    assert [(row.lane, row.usage and row.usage.prompt) for row in found] == [("m engine 0", 20), ("m engine 1", 20)]
+    assert "no time" in faults.kept[0].what
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (page(10, 5, 1) + page(20, 50, 2), "more read"),
+        (page(10, 5, 1) + "vllm:prefix_cache_hits_total{" + "\n" + page(20, 7, 2), "no sample"),
+        (page(10, 5, 1) + page(float("nan"), 7, 2), "no count"),
+        (page(10, 5, 1, when=" 1775696400000") + page(20, 7, 2, when=" 1775696300000"), "earlier"),
+        (page(10, 5, 1, when=" 5000") + page(20, 7, 2, when=" 9000"), "no time"),
+    ],
+)
+def test_what_is_wrong_is_said_and_reading_goes_on(tmp_path: Path, text: str, said: str) -> None:
+    faults = Faults()
+    assert len(rows(put(tmp_path / "a.prom", text), faults)) == 1
+    assert any(said in fault.what for fault in faults.kept)
+
+
+def test_what_the_engine_does_not_count_is_unknown(tmp_path: Path) -> None:
+    text = f"vllm:generation_tokens_total{LABELS} 5\nvllm:generation_tokens_total{LABELS} 9\n"
+    [row] = rows(put(tmp_path / "a.prom", text))
+    assert row.usage == Usage(output=4)
+
+
+def test_a_page_is_known_by_its_content() -> None:
+    assert is_scrape(b"# HELP x y\n# TYPE vllm:prompt_tokens_total counter\n") and is_scrape(b"sglang:token_usage 0.1\n")
+    assert not is_scrape(b'{"a": "vllm:prompt_tokens_total "}') and not is_scrape(b"node_cpu_seconds_total 3\n")
+
+
+def test_the_example_runs() -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "report_prometheus.py"
+    ran = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "93.8 %" in ran.stdout
