@@ -13,7 +13,7 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.trace.compare import reach_of
-from contextkit.lint.trace.rule import Evidence, Sent, Step
+from contextkit.lint.trace.rule import Change, Evidence, Sent, Step
 
 Paths = Mapping[str, Sequence[str]]
 """Wire → where it keeps a setting."""
@@ -22,7 +22,10 @@ _REGION = re.compile(r"^(?:us-gov|us|eu|apac|ap|jp|au|ca|sa|global)\.(?=[a-z0-9-
 _DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest)(?:-v\d+)?(?::\d+)?$|-v\d+(?::\d+)?$")
 _ARN = re.compile(r"^arn:[\w-]+:bedrock:(?P<region>[\w-]*):(?P<account>\d*):")
 _VERTEX = re.compile(r"^projects/(?P<account>[^/]+)/locations/(?P<region>[^/]+)/")
+_NO_VENDORS = ("projects/", "models/", "accounts/", "arn:", "publishers/", "openai/gpt-oss")
 _SHOWN = 120
+_PIN_SECONDS, _HOUR = 300, 3600
+"""The shortest pins of gateways; the long lifetime of an entry."""
 
 
 class Differs(NamedTuple):
@@ -60,8 +63,10 @@ def dig(fields: Json, path: str) -> Json:
 
 
 def differs(step: Step, paths: Paths, meaning: Callable[[Json], Json] = lambda value: value) -> Differs | None:
-    """The first of a wire's paths whose value means something else than in the call before; what a conversation moved to another
-    model sends anew is no change of its own."""
+    """The first of a wire's paths whose value means something else than in the call before.
+
+    None where another model is asked: what a conversation sends there is no change of its own.
+    """
     if is_other_model(step):
         return None
     for path in paths.get(step.after.wire, ()):
@@ -134,7 +139,7 @@ def account_of(sent: Sent) -> str:
 def is_aggregated(sent: Sent) -> bool:
     """Whether an aggregator passes the call on: it names the vendor before the model, or takes that aggregator's own fields."""
     name = sent.params.get("model")
-    is_vendored = isinstance(name, str) and "/" in name and not name.startswith(("projects/", "models/", "accounts/", "arn:", "publishers/"))
+    is_vendored = isinstance(name, str) and "/" in name and not name.startswith(_NO_VENDORS)
     is_told = sent.exchange.provider == "openrouter" or isinstance(sent.params.get("provider"), dict)
     return sent.wire.startswith("openai") and (is_told or (is_vendored and bool(sent.row.provider)))
 
@@ -143,6 +148,32 @@ def route_key(sent: Sent) -> str:
     """What ties a call to a place: a cache key or a session's id; empty where nothing does."""
     given = (sent.params.get(name) for name in ("prompt_cache_key", "session_id", "user"))
     return next((str(value) for value in given if isinstance(value, str | int) and value != ""), "")
+
+
+def moved(step: Step) -> Differs | None:
+    """What says that another deployment was asked: the region in the model's name, or the provider that was recorded."""
+    was, now = region_of(step.before), region_of(step.after)
+    if was != now:
+        return Differs("model", was or None, now or None)
+    one, other = step.before.exchange.provider, step.after.exchange.provider
+    return Differs("provider", one, other) if one and other and one != other else None
+
+
+def outlives_pin(step: Step) -> bool:
+    """Whether the pause is longer than gateways remember a route, and shorter than the hour the call before paid for."""
+    marked = [block.marker for block in step.before.blocks if block.marker] + [dig(step.before.params, "cache_control")]
+    is_long = any(isinstance(marker, dict) and marker.get("ttl") == "1h" for marker in marked)
+    return is_long and _PIN_SECONDS < step.gap_seconds < _HOUR
+
+
+def has_new_opening(step: Step) -> bool:
+    """Whether the system text or the first message is another one than in the call before."""
+    return any(change.level == "system" or (change.level == "messages" and _opens(change)) for change in step.changes)
+
+
+def _opens(change: Change) -> bool:
+    blocks = change.was or change.now
+    return blocks[0].message <= 1
 
 
 def goes_on(before: Sent, after: Sent) -> bool:

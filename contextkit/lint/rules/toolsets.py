@@ -16,10 +16,14 @@ from contextkit.lint.rules.history import messages, tail
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Sent, Step
 
-SERVER_TOOL = re.compile(r"^(?:web_search|web_fetch|code_execution|code_interpreter|file_search|google_?search|url_?context|computer|x_search"
-                         r"|image_generation)", re.IGNORECASE)  # fmt: skip
+SERVER_TOOL = re.compile(
+    r"^(?:web_search|web_fetch|code_execution|code_interpreter|file_search|google_?search|url_?context|x_search|image_generation)",
+    re.IGNORECASE,
+)
 """Types of tools that the provider runs itself."""
-SEARCH = re.compile(r"tool_?search|search_?(?:for_)?tools?|find_?tools?|discover|load_?tools?|get_?tools?|list_?tools?|activate_?tools?", re.IGNORECASE)
+SEARCH = re.compile(
+    r"tool_?search|search_?(?:for_)?tools?|find_?tools?|discover|load_?tools?|get_?tools?|list_?tools?|activate_?tools?", re.IGNORECASE
+)
 """Names of tools that look for tools."""
 _SEPARATOR = re.compile(r"(\s*[,;|]\s*|\s*\n\s*|: |\. )")
 _BULLET = re.compile(r"^(?:[-*•<`]|\d+[.)])")

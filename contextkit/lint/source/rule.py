@@ -124,6 +124,13 @@ class View(Protocol):
         """The function around the node."""
         ...
 
+    def nodes(self, around: ast.AST, *types: type[ast.AST]) -> tuple[ast.AST, ...]:
+        """The nodes of these types inside a function or statement, in order, those of functions and classes in it left out.
+
+        Found once for all patterns that ask about the same node one after the other: ask this rather than `ast.walk`.
+        """
+        ...
+
     def parents(self) -> tuple[ast.AST, ...]:
         """The nodes around it, outermost first."""
         ...

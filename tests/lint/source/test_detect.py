@@ -15,7 +15,7 @@ from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import detect
 from contextkit.lint.source.detect import find_in_code
-from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.rule import Hit, Pattern, Sink, View
 
 CLOCK = "import time\ndef ask(client):\n    system_prompt = f'{time.time()}'\n"
 
@@ -110,7 +110,8 @@ def test_config_selects_ignores_and_excludes(lint: Callable[..., list[Finding]])
 def test_a_project_names_its_own_sources_and_sinks(lint: Callable[..., list[Finding]]) -> None:
     text = "import ours\ndef f(c):\n    ours.call_it(c, head=ours.weather())\n    c.preface = ours.weather()\n"
     assert lint(text) == []
-    config = LintConfig(sources={"ours.weather": "clock"}, named_sinks={"preface": "system"}, call_sinks={"ours.call_it": ("head", "system")})
+    call_sinks: dict[str, tuple[str, Sink]] = {"ours.call_it": ("head", "system")}
+    config = LintConfig(sources={"ours.weather": "clock"}, named_sinks={"preface": "system"}, call_sinks=call_sinks)
     found = [finding.place for finding in lint(text, config)]
     assert [place.line for place in found if isinstance(place, CodePlace)] == [3, 4]
 
@@ -232,3 +233,16 @@ if __name__ == "__main__":
 def test_each_file_is_read_once(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
     lint(CLOCK)
     assert len(list(find_in_code([tmp_path, tmp_path / "app.py"], LintConfig(), shapes(find_pop, ast.Call)))) == 0
+
+
+def find_writes(node: ast.FunctionDef, view: View) -> Iterator[Hit]:
+    for found in view.nodes(node, ast.Assign, ast.For):
+        yield Hit(found, type(found).__name__)
+
+
+def test_a_pattern_gets_the_nodes_of_its_function_alone(lint: Callable[..., list[Finding]]) -> None:
+    text = "def f(messages):\n    for m in messages:\n        m.x = 1\n    def g():\n        y = 2\n    z = 3\n"
+    places = [(finding.message, finding.place) for finding in lint(text, hazards=shapes(find_writes, ast.FunctionDef))]
+    assert [(kind, place.line) for kind, place in places if isinstance(place, CodePlace)] == [
+        ("For", 2), ("Assign", 3), ("Assign", 5), ("Assign", 6),
+    ]  # fmt: skip

@@ -222,16 +222,16 @@ def test_decorated_functions_give_instructions(seen: Callable[..., list[tuple[st
 OTHERS = {
     "set of tools": ("CKT01", "client.messages.create(tools=list(set(c)), messages=m)"),
     "set in bind_tools": ("CKT01", "c.bind_tools({*c.a, *c.b})"),
-    "folder listing": ("CKT01", "tools = [load(name) for name in os.listdir('tools')]\n"
-        "    client.messages.create(tools=tools, messages=m)"),
+    "folder listing": ("CKT01", ("tools = [load(name) for name in os.listdir('tools')]\n"
+        "    client.messages.create(tools=tools, messages=m)")),
     "tools chosen by the query": ("CKT03", "client.messages.create(tools=[t for t in ALL_TOOLS if relevant(t, query)], messages=m)"),
     "clock in a description": ("CKT08", "d = {'name': 'x', 'description': f'{time.time()}', 'input_schema': {}}"),
-    "folder in a tool call": ("CKT08", "from langchain_core.tools import StructuredTool\n"
-        "    StructuredTool(name='x', description=f'In {os.getcwd()}')"),
+    "folder in a tool call": ("CKT08", ("from langchain_core.tools import StructuredTool\n"
+        "    StructuredTool(name='x', description=f'In {os.getcwd()}')")),
     "skills in a description": ("CKT09", "d = {'name': 'x', 'description': ', '.join(s.name for s in c.skills), 'parameters': {}}"),
     "recall in system": ("CKS05", "client.messages.create(system=f'{c.memory.search(query)}', messages=m)"),
-    "retriever in front": ("CKS05", "m.insert(0, {'role': 'user', 'content': c.similarity_search(query)})\n"
-        "    messages = m\n    messages.insert(0, c.similarity_search(query))"),
+    "retriever in front": ("CKS05", ("m.insert(0, {'role': 'user', 'content': c.similarity_search(query)})\n"
+        "    messages = m\n    messages.insert(0, c.similarity_search(query))")),
     "unsorted json": ("CKM14", "import json\n    system_prompt = json.dumps(c)"),
     "key made anew": ("CKR06", "c.responses.create(input=m, prompt_cache_key=str(uuid.uuid4()))"),
     "folder": ("CKS04", "system_prompt = f'You work in {os.getcwd()}'"),

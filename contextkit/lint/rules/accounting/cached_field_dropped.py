@@ -18,7 +18,7 @@ Unknown is not zero: keep the fields as they came, or None where none came, as c
 
 ## Detected by
 - source: a mapping built from a usage that names input and output counters and no cached one.
-- requests: no cached tokens in any call, though first bytes come as fast as from a warm prefix, where the recording holds the times.
+- requests: a bill of a few input tokens and no cached ones for a long prompt, on a wire whose input leaves cached tokens out.
 - guard: not before sending; the reply's own usage is read as it came.
 - provider: its raw usage holds the counters.
 
@@ -29,6 +29,71 @@ Unknown is not zero: keep the fields as they came, or None where none came, as c
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterable, Iterator
 
-HAZARD = Hazard("CKA03", "cached-field-dropped", "A", "note")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import counted
+from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.marks import estimated
+from contextkit.lint.rules.usages import field, holder
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_PAIRS = (frozenset({"input_tokens", "output_tokens"}), frozenset({"prompt_tokens", "completion_tokens"}))
+_ASKING = frozenset({"getattr", "hasattr", "isinstance", "bool"})
+_DUMPING = frozenset({"model_dump", "dict", "to_dict", "model_dump_json"})
+_LEAST_TOKENS = 4000
+_FAR_TOO_FEW = 0.3
+_WEIGHTLESS = frozenset({"image", "document", "video"})
+
+
+def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
+    """A mapping, or a value built by keywords, that takes input and output over from a usage and nothing else of it."""
+    values = node.values if isinstance(node, ast.Dict) else [given.value for given in node.keywords if given.arg]
+    taken = {field(value): holder(value) for value in values}
+    pair = next((pair for pair in _PAIRS if pair <= taken.keys()), None)
+    if pair is None or len({taken[name] for name in pair}) != 1:
+        return
+    source = taken[next(iter(pair))]
+    function = view.function()
+    if "usage" not in source.lower() or function is None or _keeps_more(function, source):
+        return
+    yield Hit(node, f"input and output are taken over from `{source}`, its cached counters are not: they will read as 0")
+
+
+def _keeps_more(function: ast.AST, source: str) -> bool:
+    """Whether the function looks at cached counters as well, or hands the usage on whole."""
+    if "cache" in ast.unparse(function).lower():
+        return True
+    return any(value is not None and ast.unparse(value) == source for part in ast.walk(function) for value in _handed_on(part))
+
+
+def _handed_on(node: ast.AST) -> Iterable[ast.expr | None]:
+    """Values that leave an expression whole: arguments, entries of a dict, what is returned, what is dumped."""
+    if isinstance(node, ast.Call) and last_name(node.func) not in _ASKING:
+        dumped = [node.func.value] if isinstance(node.func, ast.Attribute) and node.func.attr in _DUMPING else []
+        return [*node.args, *(given.value for given in node.keywords), *dumped]
+    if isinstance(node, ast.Dict):
+        return node.values
+    return [node.value] if isinstance(node, ast.Return) else []
+
+
+def _too_few(sent: Sent) -> Evidence | None:
+    """Anthropic's input leaves out what was cached: a long prompt with few input tokens and no cached ones has lost them."""
+    usage = sent.usage
+    if usage is None or sent.wire != "anthropic_messages" or usage.read != 0 or usage.write_5m or usage.write_1h or sent.exchange.error:
+        return None
+    if any(block.type in _WEIGHTLESS for block in sent.blocks):
+        return None
+    expected = estimated(sent)
+    if expected < _LEAST_TOKENS or not 0 < counted(usage) < _FAR_TOO_FEW * expected:
+        return None
+    return Evidence(f"the bill names {counted(usage):,} tokens for a prompt of about {expected:,} and says that nothing was cached: the "
+                    "cached counters were lost on the way", path="usage")  # fmt: skip
+
+
+HAZARD = Hazard(
+    "CKA03", "cached-field-dropped", "A", "note",
+    source=(Pattern((ast.Dict, ast.Call), _mapped, ("input_tokens", "prompt_tokens")),), requests=(RequestRule("call", _too_few),),
+)  # fmt: skip

@@ -20,7 +20,7 @@ Count a call once, by its ids, or take differences of a running total. A context
 
 ## Detected by
 - source: a sum of usage fields over the lines of a session file, without a key that removes repetitions.
-- requests: the same request and message id, or identical totals, in consecutive rows.
+- requests: the same id, or the same prompt with the same bill, in two rows.
 - guard: not affected: it sees each call once.
 - provider: silent.
 
@@ -31,6 +31,65 @@ Count a call once, by its ids, or take differences of a running total. A context
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator, Sequence
 
-HAZARD = Hazard("CKA02", "duplicate-usage-lines", "C", "note")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import counted
+from contextkit.lint.rules.marks import reach
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
+
+_COUNTERS = frozenset({"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"})
+_KEYS = ("requestId", "request_id", "seen", "dedup", "unique", "message_id", "already")
+"""Words of code that counts a call once."""
+
+
+def _summed(node: ast.Call | ast.AugAssign, view: View) -> Iterator[Hit]:
+    """`sum(line["message"]["usage"]["output_tokens"] for line in lines)`, `total += line["message"]["usage"][…]` in a loop."""
+    value = _summand(node, view)
+    if value is None or not _is_usage_of_a_line(value):
+        return
+    around = ast.unparse(view.function() or node)
+    if not any(word in around for word in _KEYS):
+        yield Hit(node, "a session file holds a call's usage once for each content block; this sum counts it each time")
+
+
+def _summand(node: ast.Call | ast.AugAssign, view: View) -> ast.expr | None:
+    if isinstance(node, ast.AugAssign):
+        return node.value if isinstance(node.op, ast.Add) and view.loop() is not None else None
+    given = node.args[0] if node.args and isinstance(node.func, ast.Name) and node.func.id == "sum" else None
+    return given.elt if isinstance(given, ast.GeneratorExp | ast.ListComp) else None
+
+
+def _is_usage_of_a_line(value: ast.expr) -> bool:
+    """Whether it is `…["message"]["usage"]["…_tokens"]`, as Claude Code writes its lines."""
+    said = {part.value for part in ast.walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return {"message", "usage"} <= said and bool(said & _COUNTERS)
+
+
+def _billed_again(step: Step) -> Evidence | None:
+    """The same prompt with the same bill, writes and output included: a second call would have read what the first wrote."""
+    usage = step.after.usage
+    if usage is None or usage != step.before.usage or not usage.output or counted(usage) == 0 or step.changes:
+        return None
+    is_same = len(step.after.blocks) == len(step.before.blocks) == reach(step).shared
+    has_written = bool(usage.write_5m or usage.write_1h)
+    if not is_same or not (has_written or step.gap_seconds == 0):
+        return None
+    return Evidence("the same prompt stands here again with the same bill: one call, recorded twice", path="usage")
+
+
+def _same_id(calls: Sequence[Sent]) -> Iterator[Evidence]:
+    seen: set[str] = set()
+    for sent in calls:
+        if sent.exchange.id and sent.exchange.id in seen and sent.usage is not None and counted(sent.usage):
+            yield Evidence("a call of this id was billed before: one call, recorded twice", path="usage", sent=sent)
+        seen.add(sent.exchange.id)
+
+
+HAZARD = Hazard(
+    "CKA02", "duplicate-usage-lines", "C", "note",
+    source=(Pattern((ast.Call, ast.AugAssign), _summed, ("_tokens",)),),
+    requests=(RequestRule("step", _billed_again), RequestRule("session", _same_id)),
+)  # fmt: skip

@@ -22,7 +22,7 @@ Take the last internal call where the provider lists them, or count what is sent
 
 ## Detected by
 - source: not visible.
-- requests: the read exceeds the prompt, and the reply used server tools.
+- requests: the read exceeds the prompt, and tools that run at the provider are offered or were used.
 - guard: not before sending; such a bill is not compared with the prediction.
 - provider: `usage.iterations[]` (beta) and `server_tool_use` show it.
 
@@ -33,5 +33,23 @@ Take the last internal call where the provider lists them, or count what is sent
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import counted, read, uses_server_tools
+from contextkit.lint.rules.marks import estimated
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
-HAZARD = Hazard("CKA04", "server-tool-inflation", "D", "note")
+_FAR_MORE = 1.8
+_LEAST_TOKENS = 2000
+
+
+def _several_calls(sent: Sent) -> Evidence | None:
+    got = read(sent)
+    if not got or got < _LEAST_TOKENS or sent.usage is None or not uses_server_tools(sent):
+        return None
+    expected = estimated(sent)
+    if got <= _FAR_MORE * expected:
+        return None
+    return Evidence(f"{got:,} tokens were read for a prompt of about {expected:,}: the bill ({counted(sent.usage):,} in all) sums several "
+                    "calls that a server tool made", path="usage")  # fmt: skip
+
+
+HAZARD = Hazard("CKA04", "server-tool-inflation", "D", "note", requests=(RequestRule("call", _several_calls),))

@@ -23,8 +23,8 @@ marker out. contextkit's planner omits marks that could not be cached; the minim
 
 ## Detected by
 - source: a marker behind literal text that is clearly too short for the model named beside it.
-- requests: markers present, no reads and no writes, and an estimate below the model's minimum.
-- guard: the estimate, before it is sent.
+- requests: calls with the same marked beginning, each below the model's minimum and together above it, with no reads and no writes.
+- guard: not before sending: a conversation may still grow.
 - provider: silent.
 
 ## References
@@ -34,6 +34,63 @@ marker out. contextkit's planner omits marks that could not be cached; the minim
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator, Sequence
 
-HAZARD = Hazard("CKB11", "below-minimum", "A", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import is_silent
+from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
+from contextkit.lint.rules.marking import constant, literal_markers, resolved
+from contextkit.lint.rules.marks import estimated, has_markers, marks_of
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.cut import known_row
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_CLEARLY = 0.8
+"""Share of the minimum below which an estimate by size leaves no doubt."""
+_LEAST_CALLS = 3
+
+
+def _short_text(node: ast.Call, view: View) -> Iterator[Hit]:
+    """The only marker of a call stands behind literal text that is too short for the model named beside it."""
+    name = constant(resolved(keyword(node, "model"), view))
+    row = known_row(name) if isinstance(name, str) else None
+    system, messages = resolved(keyword(node, "system"), view), keyword(node, "messages")
+    if row is None or row.cache != "breakpoints" or not isinstance(system, ast.List) or keyword(node, "tools", "cache_control") is not None:
+        return
+    marks, texts = list(literal_markers(system, view)), [_text(part, view) for part in system.elts]
+    if not marks or has_unknown_keywords(node) or None in texts or messages is None or any(literal_markers(messages, view)):
+        return
+    if not isinstance(messages, ast.List):
+        return
+    size = sum(len(text.encode()) for text in texts if text is not None) / row.bytes_per_token
+    if size < _CLEARLY / 2 * row.min_tokens:
+        yield Hit(marks[0], f"about {size:,.0f} tokens are marked, and {name} caches nothing below {row.min_tokens:,}")
+
+
+def _text(part: ast.expr, view: View) -> str | None:
+    """The words of a literal block, None where they are not written out."""
+    value = next((value for key, value in zip(part.keys, part.values, strict=True) if constant(key) == "text"), None) if isinstance(
+        part, ast.Dict) else None  # fmt: skip
+    said = constant(resolved(value, view)) if value is not None else None
+    return said if isinstance(said, str) else None
+
+
+def _too_short(calls: Sequence[Sent]) -> Iterator[Evidence]:
+    """Calls that share a marked beginning, all of them below the minimum, and together far above it."""
+    groups: dict[tuple[str, bytes], list[Sent]] = {}
+    for sent in calls:
+        if has_markers(sent) and (marks := marks_of(sent)):
+            groups.setdefault((sent.row.name, b"".join(block.body for block in sent.blocks[: marks[0].index + 1])), []).append(sent)
+    for mine in groups.values():
+        sizes = [estimated(sent, 0, marks_of(sent)[-1].index + 1) for sent in mine]
+        least = mine[0].row.min_tokens
+        if len(mine) >= _LEAST_CALLS and max(sizes) < _CLEARLY * least <= sum(sizes) and all(map(is_silent, mine)):
+            yield Evidence(f"{len(mine)} calls mark about {max(sizes):,} tokens, and {mine[0].row.name} caches nothing below {least:,}",
+                           path=marks_of(mine[-1])[-1].path, sent=mine[-1])  # fmt: skip
+
+
+HAZARD = Hazard(
+    "CKB11", "below-minimum", "A", "warning",
+    source=(Pattern((ast.Call,), _short_text, ("cache_control",)),), requests=(RequestRule("session", _too_short),),
+)  # fmt: skip

@@ -23,9 +23,9 @@ A developer message with a breakpoint at the end of what is shared; `OpenAIRespo
     )
 
 ## Detected by
-- source: a call with a model of these families and `instructions`, or a system text, without a breakpoint.
-- requests: conversations that share their head, each writing it and none reading it.
-- guard: the same, from the second conversation on.
+- source: a Responses call with a model of these families and long `instructions`, in a file without a breakpoint.
+- requests: conversations that share tools and system text without a breakpoint at their end, and do not read them.
+- guard: not before sending: it compares a conversation with itself.
 - provider: `prompt_cache_diagnostics` tells a miss when it is given the response to compare with; of breakpoints it says nothing.
 
 ## References
@@ -35,6 +35,56 @@ A developer message with a breakpoint at the end of what is shared; `OpenAIRespo
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 
-HAZARD = Hazard("CKB13", "exact-breakpoint-families", "A", "error")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import read
+from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
+from contextkit.lint.rules.marking import constant, resolved, says
+from contextkit.lint.rules.marks import estimated, n_head, n_tokens
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.cut import known_row
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_SHORT_CHARS = 4000
+"""A literal shorter than this is below the 1,024 tokens that are cached at all."""
+_CLEARLY, _MISSED = 1.2, 0.5
+
+
+def _without_breakpoint(node: ast.Call, view: View) -> Iterator[Hit]:
+    if not view.dotted(node).endswith("responses.create") or has_unknown_keywords(node) or says(view, b"prompt_cache_breakpoint"):
+        return
+    name, said = constant(resolved(keyword(node, "model"), view)), keyword(node, "instructions")
+    row = known_row(name) if isinstance(name, str) else None
+    text = constant(resolved(said, view)) if said is not None else ""
+    is_long = not isinstance(text, str) or len(text) >= _SHORT_CHARS
+    if row is not None and row.cache == "breakpoints" and row.provider == "openai" and said is not None and is_long:
+        yield Hit(said, f"{name} reads up to a breakpoint only, and `instructions` cannot carry one: every conversation writes them again")
+
+
+def _written_again(calls: Sequence[Sent]) -> Iterator[Evidence]:
+    """First calls of conversations that begin with the same head, and whose only breakpoint is the one at their own end."""
+    conversations: Mapping[str, Sequence[Sent]] = getattr(calls, "conversations", {})
+    seen: set[tuple[str, object, bytes]] = set()
+    for first in sorted((mine[0] for mine in conversations.values()), key=lambda sent: sent.index):
+        head = n_head(first)
+        if first.row.provider != "openai" or first.row.cache != "breakpoints" or _is_marked(first, head):
+            continue
+        key = (first.row.name, first.params.get("prompt_cache_key"), b"".join(block.body for block in first.blocks[:head]))
+        size = n_tokens(first, 0, head)
+        if key in seen and estimated(first, 0, head) >= _CLEARLY * first.row.min_tokens and (read(first) or 0) < _MISSED * size:
+            yield Evidence(f"another conversation began with the same {size:,} tokens, and no breakpoint stands at their end: they are "
+                           "written again", path=first.blocks[head - 1].path, sent=first)  # fmt: skip
+        seen.add(key)
+
+
+def _is_marked(sent: Sent, head: int) -> bool:
+    """Whether an explicit breakpoint stands in tools or system text."""
+    return not head or any(block.marker is not None for block in sent.blocks[:head])
+
+
+HAZARD = Hazard(
+    "CKB13", "exact-breakpoint-families", "A", "error",
+    source=(Pattern((ast.Call,), _without_breakpoint, ("responses.create",)),), requests=(RequestRule("session", _written_again),),
+)  # fmt: skip

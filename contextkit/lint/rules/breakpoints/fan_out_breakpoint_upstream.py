@@ -21,8 +21,8 @@ Split the shared part from the question and mark its end. `context.fork()` gives
         return client.messages.create(model=MODEL, max_tokens=900, system=SYSTEM, messages=[{"role": "user", "content": content}])
 
 ## Detected by
-- source: a function called for many tasks that marks the system prompt only and puts shared text into its message.
-- requests: calls of several lanes whose common prefix is longer than what they read, with no marker at its end.
+- source: not visible; what siblings share is known when they are asked.
+- requests: first calls of several conversations of a session that begin alike far behind the last marker they have in common.
 - guard: not before the second sibling; it compares a conversation with itself.
 - provider: silent: each sibling is a first request.
 
@@ -32,6 +32,51 @@ Split the shared part from the question and mark its end. `context.fork()` gives
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
-HAZARD = Hazard("CKB14", "fan-out-breakpoint-upstream", "A", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import common, read
+from contextkit.lint.rules.marks import has_markers, marks_of, n_bytes, n_tokens
+from contextkit.lint.trace.cut import common_bytes
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_LEAST_TOKENS = 2000
+
+
+def _shared_unmarked(calls: Sequence[Sent]) -> Iterator[Evidence]:
+    """First calls of a session's conversations that begin alike far beyond the last marker they have in common."""
+    conversations: Mapping[str, Sequence[Sent]] = getattr(calls, "conversations", {})
+    firsts: dict[str, list[Sent]] = {}
+    for sent in sorted((mine[0] for mine in conversations.values()), key=lambda sent: sent.index):
+        if has_markers(sent) and marks_of(sent):
+            firsts.setdefault(sent.exchange.session, []).append(sent)
+    for mine in firsts.values():
+        for leader, sibling in pairwise(mine):
+            if sibling.row.name == leader.row.name and (found := _beyond(leader, sibling)) is not None:
+                yield found
+
+
+def _beyond(leader: Sent, sibling: Sent) -> Evidence | None:
+    shared = common(leader.blocks, sibling.blocks)
+    marked = max((mark.index + 1 for mark in marks_of(leader) if mark.index < shared), default=0)
+    missed = n_tokens(sibling, marked, shared) + _inside(leader, sibling, shared)
+    if missed < max(_LEAST_TOKENS, sibling.row.min_tokens) or shared >= len(sibling.blocks):
+        return None
+    if (read(sibling) or 0) > n_tokens(sibling, 0, marked) + missed / 2:
+        return None
+    return Evidence(f"siblings share {missed:,} tokens behind the last marker they have in common: each of them pays for these anew",
+                    path=sibling.blocks[shared].path, sent=sibling)  # fmt: skip
+
+
+def _inside(leader: Sent, sibling: Sent, shared: int) -> int:
+    """Tokens that the first block which differs begins with on both sides."""
+    if shared >= min(len(leader.blocks), len(sibling.blocks)):
+        return 0
+    one, other = leader.blocks[shared], sibling.blocks[shared]
+    alike = common_bytes(one.body, other.body) if one.type == other.type == "text" and one.level == other.level == "messages" else 0
+    whole = n_bytes(sibling.blocks[shared : shared + 1])
+    return int(n_tokens(sibling, shared, shared + 1) * alike / whole) if whole else 0
+
+
+HAZARD = Hazard("CKB14", "fan-out-breakpoint-upstream", "A", "warning", requests=(RequestRule("session", _shared_unmarked),))

@@ -26,7 +26,7 @@ it counted:
 
 ## Detected by
 - source: not visible; how many blocks a turn adds is known when it runs.
-- requests: twenty or more positions appended since the last written one, no marker between, and the read falls back to the head.
+- requests: twenty or more positions between the last written block and the next marker, none of an older entry nearer.
 - guard: the same, before it is sent.
 - provider: silent: the text was only extended, so Anthropic reports no change.
 
@@ -39,5 +39,28 @@ it counted:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.marks import LOOKBACK, distance, has_markers, is_reached, marks_of, n_tokens, reach
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKB03", "lookback-exceeded", "A", "warning")
+_LEAST_TOKENS = 500
+
+
+def _out_of_reach(step: Step) -> Evidence | None:
+    if not has_markers(step.after):
+        return None
+    seen = reach(step)
+    marks = [mark for mark in marks_of(step.after) if mark.index >= seen.last]
+    if seen.last < 0 or seen.best >= seen.last or not marks or any(is_reached(step.after, mark.index, seen.last) for mark in marks):
+        return None
+    lost = n_tokens(step.after, seen.best + 1, seen.last + 1)
+    if lost < _LEAST_TOKENS or n_tokens(step.after, 0, seen.last + 1) < step.after.row.min_tokens:
+        return None
+    near = marks[0]
+    away = distance(step.after, seen.last, near.index)
+    return Evidence(
+        f"the nearest marker stands {away} positions behind what the call before wrote, a lookup visits {LOOKBACK}: {lost:,} tokens out of "
+        "reach", path=near.path, was=step.after.blocks[seen.last].path, now=step.after.blocks[near.index].path,
+    )  # fmt: skip
+
+
+HAZARD = Hazard("CKB03", "lookback-exceeded", "A", "warning", requests=(RequestRule("step", _out_of_reach),))

@@ -21,8 +21,8 @@ the planner is the only one who marks; the blocks that are said carry none:
     context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=4096), system=[BASE, SKILLS, MEMORY], tools=TOOLS)
 
 ## Detected by
-- source: markers set in several functions or modules that meet in one request.
-- requests: four markers, fewer than two of them in the messages, while messages grow.
+- source: not visible; the markers meet only in the request.
+- requests: four markers, none of them in the messages, while messages grow.
 - guard: the same, before it is sent.
 - provider: silent.
 
@@ -33,5 +33,24 @@ the planner is the only one who marks; the blocks that are said carry none:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, in_messages, marks_of, n_head, n_shared, n_tokens
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKB07", "marker-budget-conflict", "A", "warning")
+_LEAST_TOKENS = 500
+
+
+def _none_left(step: Step) -> Evidence | None:
+    if not has_markers(step.after):
+        return None
+    marks, head = marks_of(step.after), n_head(step.after)
+    shared = n_shared(step)
+    if len(marks) < MOST_MARKERS or any(in_messages(step.after, mark) for mark in marks) or shared <= head:
+        return None
+    again = n_tokens(step.after, head, shared)
+    if again < _LEAST_TOKENS:
+        return None
+    return Evidence(f"all {len(marks)} markers stand on tools and system text, none is left for the messages: {again:,} tokens said before "
+                    "are new input again", path=marks[-1].path)  # fmt: skip
+
+
+HAZARD = Hazard("CKB07", "marker-budget-conflict", "A", "warning", requests=(RequestRule("step", _none_left),))

@@ -23,9 +23,8 @@ unaltered:
     request.send(client)
 
 ## Detected by
-- source: a function that rebuilds content blocks from fields it names, on the way to a call.
-- requests: fewer markers on the wire than in the request recorded before the hop, or markers that vanish between two calls of one
-  session.
+- source: a function that rebuilds content blocks from fields it names, in a file that marks blocks elsewhere.
+- requests: markers that vanish between two calls of one session, all of them or those of the messages.
 - guard: markers that the call before carried and this one does not, before it is sent.
 - provider: silent; reads and writes are 0.
 
@@ -37,6 +36,70 @@ unaltered:
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKB10", "marker-lost-in-translation", "A", "error")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import field
+from contextkit.lint.rules.marking import constant
+from contextkit.lint.rules.marks import Mark, estimated, has_markers, in_messages, marks_of, n_tokens, reach
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
+
+_BLOCK_KEYS = ("type", "text")
+_LEAST_TOKENS = 500
+
+
+def _rebuilt(node: ast.Dict, view: View) -> Iterator[Hit]:
+    """`{"type": block["type"], "text": block["text"]}` in a file that marks blocks elsewhere."""
+    if not len(_BLOCK_KEYS) <= len(node.keys) <= 4 or None in node.keys:
+        return
+    copied = [value for key, value in zip(node.keys, node.values, strict=True) if _is_copied(constant(key), value)]
+    if len(copied) != len(node.keys) or not all(field(node, name) is not None for name in _BLOCK_KEYS):
+        return
+    function = view.function()
+    if len({ast.unparse(_holder(value)) for value in copied}) == 1 and function is not None and b"cache_control" not in _text(function):
+        yield Hit(node, "a block is rebuilt from fields it names, so a `cache_control` it carried is left out")
+
+
+def _is_copied(key: object, value: ast.expr) -> bool:
+    """Whether a key takes the value the same key has elsewhere."""
+    if isinstance(value, ast.Subscript):
+        return constant(value.slice) == key
+    is_get = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "get"
+    return is_get and constant(next(iter(value.args), None)) == key  # type: ignore[attr-defined]
+
+
+def _holder(value: ast.expr) -> ast.expr:
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        return value.func.value
+    return value.value if isinstance(value, ast.Subscript) else value
+
+
+def _text(function: ast.AST) -> bytes:
+    return ast.unparse(function).encode("utf-8", "replace")
+
+
+def _vanished(step: Step) -> Evidence | None:
+    if not has_markers(step.after):
+        return None
+    before, after = marks_of(step.before), marks_of(step.after)
+    if not before or estimated(step.after) < 1.2 * step.after.row.min_tokens:
+        return None
+    if not after:
+        return _gone(f"the call before carried {len(before)} markers, this one carries none", before[-1])
+    seen, had = reach(step), [mark for mark in before if in_messages(step.before, mark)]
+    if not had or any(in_messages(step.after, mark) for mark in after) or seen.best >= seen.last:
+        return None
+    lost = n_tokens(step.after, seen.best + 1, seen.last + 1)
+    return _gone(f"the markers of the messages are gone: {lost:,} tokens cannot be read", had[-1]) if lost >= _LEAST_TOKENS else None
+
+
+def _gone(message: str, mark: Mark) -> Evidence:
+    return Evidence(message, path=mark.path, was=mark.path)
+
+
+HAZARD = Hazard(
+    "CKB10", "marker-lost-in-translation", "A", "error",
+    source=(Pattern((ast.Dict,), _rebuilt, ("cache_control",)),), requests=(RequestRule("step", _vanished),),
+)  # fmt: skip

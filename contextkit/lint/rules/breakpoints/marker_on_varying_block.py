@@ -25,7 +25,7 @@ notices behind what was sent:
 
 ## Detected by
 - source: a value that varies flows into a block that carries a marker.
-- requests: the marked block differs from call to call, nothing before it is marked, and each call writes without reading.
+- requests: no marker before a marked block that was another one in each of three calls, or in two that wrote and read nothing.
 - guard: the same, from the second call on.
 - provider: `system_changed` or `messages_changed` say that the block moved; that the marker stood on it is not said.
 
@@ -37,5 +37,56 @@ notices behind what was sent:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import read, written
+from contextkit.lint.rules.marks import estimated, has_markers, marks_of
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
-HAZARD = Hazard("CKB02", "marker-on-varying-block", "D", "error")
+
+def _varying(step: Step) -> Evidence | None:
+    change = next((change for change in step.changes if change.is_first), None)
+    if change is None or not has_markers(step.before) or not _varies_under_marker(step.before, change):
+        return None
+    stable = estimated(step.after, 0, change.at)
+    if stable + estimated(step.before, change.at, change.at + 1) < step.after.row.min_tokens:
+        return None
+    if not (_varied_before(step, change) or _writes_only(step.before, step.after)):
+        return None
+    path = marks_of(step.before)[0].path
+    return Evidence(f"the first marker stands on a block that differs in every call, so nothing written there is ever read; about "
+                    f"{stable:,} stable tokens before it carry none", path=path)  # fmt: skip
+
+
+def _varies_under_marker(before: Sent, change: Change) -> bool:
+    """Whether no marker stands before the change, and one on it."""
+    marks = marks_of(before)
+    return bool(marks) and change.at <= marks[0].index < change.at + len(change.was)
+
+
+def _varied_before(step: Step, change: Change) -> bool:
+    """Whether the block was another one in the call before that, and another than it is now, marked each time."""
+    if len(step.earlier) < 2 or not change.now:
+        return False
+    older, at = step.earlier[-2], marks_of(step.before)[0].index
+    marks = marks_of(older)
+    if not marks or marks[0].index != at or at >= len(step.after.blocks):
+        return False
+    versions = {sent.blocks[at].body for sent in (older, step.before, step.after)}
+    return len(versions) == 3 and _is_same_up_to(older, step.before, change.at)
+
+
+def _is_same_up_to(one: Sent, other: Sent, end: int) -> bool:
+    return all(a.body == b.body for a, b in zip(one.blocks[:end], other.blocks[:end], strict=True))
+
+
+def _writes_only(*calls: Sent) -> bool:
+    return all(written(sent) > 0 and read(sent) == 0 for sent in calls)
+
+
+HAZARD = Hazard(
+    "CKB02", "marker-on-varying-block", "D", "error",
+    source=(Flow(("clock", "id", "choice", "recall", "plan"), ("marked",),
+                 "{source} varies and stands in a block that carries a cache marker: what is written there is never read"),),
+    requests=(RequestRule("step", _varying),),
+    confirmed_by=("system_changed", "messages_changed"),
+)  # fmt: skip

@@ -22,7 +22,7 @@ before when it would fall out of reach, and the new end:
 
 ## Detected by
 - source: a marker set at an index computed from the length of the history, other than its end.
-- requests: a marker in the messages that is neither the newest block nor any place a call before it had marked.
+- requests: a marker inside what was sent before, on a block that no earlier call had marked or ended with.
 - guard: the same, before it is sent.
 - provider: silent.
 
@@ -32,6 +32,50 @@ before when it would fall out of reach, and the new end:
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKB05", "moving-mid-anchor", "A", "error")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.marking import is_marker_target, resolved
+from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_tokens, reach, was_marked
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
+
+_LEAST_TOKENS = 500
+
+
+def _computed_anchor(node: ast.Assign, view: View) -> Iterator[Hit]:
+    for target in filter(is_marker_target, node.targets):
+        for part in ast.walk(target):
+            if isinstance(part, ast.Subscript) and view.is_history(part.value) and _divides_length(part.slice, view):
+                yield Hit(part, "the marked message is chosen by a share of the history's length, so the marker moves to a block that no "
+                                "call before has written")  # fmt: skip
+
+
+def _divides_length(index: ast.expr, view: View) -> bool:
+    """`len(messages) // 2`, `int(len(messages) * 0.7)`: another block as soon as the history has grown."""
+    found = resolved(index, view) or index
+    has_length = any(isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len" for part in ast.walk(found))
+    shares = (ast.FloorDiv, ast.Div, ast.Mult)
+    return has_length and any(isinstance(part, ast.BinOp) and isinstance(part.op, shares) for part in ast.walk(found))
+
+
+def _new_anchor(step: Step) -> Evidence | None:
+    if not has_markers(step.after):
+        return None
+    old = [mark for mark in marks_of(step.before) if in_messages(step.before, mark)]
+    seen = reach(step)
+    inside = [mark for mark in marks_of(step.after) if in_messages(step.after, mark) and mark.index < seen.shared]
+    moved = next((mark for mark in inside if not was_marked(step, mark.index)), None)
+    if not old or moved is None or n_tokens(step.after, 0, moved.index + 1) < step.after.row.min_tokens:
+        return None
+    if n_tokens(step.after, seen.best + 1, max(mark.index for mark in old) + 1) < _LEAST_TOKENS and seen.best >= moved.index:
+        return None
+    return Evidence("the marker moved to a block inside the history that no call before had marked: nothing written before is found there",
+                    path=moved.path, was=old[-1].path, now=moved.path)  # fmt: skip
+
+
+HAZARD = Hazard(
+    "CKB05", "moving-mid-anchor", "A", "error",
+    source=(Pattern((ast.Assign,), _computed_anchor, ("cache_control", "cachePoint")),), requests=(RequestRule("step", _new_anchor),),
+)  # fmt: skip

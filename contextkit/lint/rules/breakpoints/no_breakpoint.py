@@ -27,7 +27,7 @@ One marker at the top level lets the server mark the last block it can; `Context
 
 ## Detected by
 - source: a call on an Anthropic or Bedrock path that is given no marker, in a loop or in a function called per turn.
-- requests: a body without markers, above the model's minimum, billed with neither reads nor writes.
+- requests: two calls without markers, what both begin with above the model's minimum.
 - guard: the same, before it is sent.
 - provider: silent; Anthropic's diagnosis compares the text of requests, not their markers.
 
@@ -39,6 +39,61 @@ One marker at the top level lets the server mark the last block it can; `Context
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKB01", "no-breakpoint", "A", "error")
+from contextkit.lint.finding import Edit, Fix
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import is_silent
+from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
+from contextkit.lint.rules.marking import is_single_shot, runs_again, says
+from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
+
+_OWN_WIRES = ("anthropic_messages", "bedrock_converse")
+"""Wires on which nobody adds markers behind the recording."""
+_SENDS = {"create": "max_tokens", "stream": "max_tokens", "converse": "modelId", "converse_stream": "modelId"}
+"""Method → an argument that tells its call from those of other libraries."""
+_MARKS = (b"cache_control", b"cachePoint", b"cache_point", b"cache_strategy")
+_SEVERAL = 1.2
+
+
+def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
+    func = node.func
+    if not isinstance(func, ast.Attribute) or func.attr not in _SENDS or says(view, *_MARKS) or has_unknown_keywords(node):
+        return
+    messages, name = keyword(node, "messages"), view.dotted(node)
+    is_ours = func.attr.startswith("converse") or (name.endswith(f".messages.{func.attr}") and ".threads." not in name)
+    if not is_ours or messages is None or keyword(node, _SENDS[func.attr]) is None or not runs_again(view):
+        return
+    if view.is_history(messages) and not is_single_shot(messages, view):
+        yield Hit(node, "this call sends a growing conversation and marks nothing for caching", _mark(node, view, name))
+
+
+def _mark(node: ast.Call, view: View, name: str) -> Fix | None:
+    """Automatic marking: one argument, the server marks the last block. Bedrock does not take it."""
+    start = view.source.find(b"(", view.bytes_at(node.func)[1]) + 1
+    if not name.startswith("anthropic.") or "Bedrock" in name or "Vertex" in name or node.args or not start:
+        return None
+    return Fix("mark the last block", (Edit(start, start, 'cache_control={"type": "ephemeral"}, '),))
+
+
+def _unmarked(step: Step) -> Evidence | None:
+    sent = step.after
+    if not has_markers(sent) or marks_of(sent) or marks_of(step.before):
+        return None
+    if sent.wire not in _OWN_WIRES and (sent.usage is None or not is_silent(sent)):
+        return None
+    shared = estimated(sent, 0, n_shared(step))
+    if shared < _SEVERAL * sent.row.min_tokens:
+        return None
+    return Evidence(f"no block is marked for caching: about {shared:,} tokens that the call before sent too are new input again",
+                    path="cache_control")  # fmt: skip
+
+
+HAZARD = Hazard(
+    "CKB01", "no-breakpoint", "A", "error",
+    source=(Pattern((ast.Call,), _unmarked_call, ("messages.create", "messages.stream", ".converse")),),
+    requests=(RequestRule("step", _unmarked),),
+)  # fmt: skip

@@ -22,7 +22,7 @@ Two of the four markers on the newest two turns, one at a boundary that outlives
 
 ## Detected by
 - source: not visible on its own; a single marker is right for most loops.
-- requests: after a change in the messages the read equals tools plus system, and only one marker stood behind them.
+- requests: a change in the messages, one marker behind the head and that after the change, no older entry within reach of it.
 - guard: the same, before it is sent.
 - provider: `messages_changed` names the change that did it, not the missing anchor.
 
@@ -34,5 +34,37 @@ Two of the four markers on the newest two turns, one at a boundary that outlives
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import read
+from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_head, n_tokens, reach
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
-HAZARD = Hazard("CKB06", "single-tail-marker", "A", "warning")
+_LEAST_TOKENS = 1000
+_ABOUT = 1.2
+
+
+def _nothing_between(step: Step) -> Evidence | None:
+    change = next((change for change in step.changes if change.is_first), None)
+    if change is None or change.level != "messages" or not change.is_cached or not has_markers(step.after):
+        return None
+    if _n_in_messages(step.before) != 1 or _n_in_messages(step.after) > 1:
+        return None
+    head, seen = n_head(step.before), reach(step)
+    kept = n_tokens(step.after, head, change.at)
+    if seen.best >= head or kept < _LEAST_TOKENS or not _is_billed_so(step.after, head):
+        return None
+    return Evidence(f"{kept:,} tokens of the messages did not change, but the only marker behind the head stood after the change: they are "
+                    "billed again", path=step.after.blocks[change.at - 1].path)  # fmt: skip
+
+
+def _n_in_messages(sent: Sent) -> int:
+    return sum(in_messages(sent, mark) for mark in marks_of(sent))
+
+
+def _is_billed_so(sent: Sent, head: int) -> bool:
+    got = read(sent)
+    return got is None or got <= _ABOUT * n_tokens(sent, 0, head)
+
+
+HAZARD = Hazard(
+    "CKB06", "single-tail-marker", "A", "warning", requests=(RequestRule("step", _nothing_between),), confirmed_by=("messages_changed",),
+)  # fmt: skip

@@ -20,7 +20,7 @@ Mark ends, not parts: a marker covers everything before it. In contextkit a plan
 
 ## Detected by
 - source: more than four literal markers in one request, or a marker set inside a loop over blocks.
-- requests: more than four markers in a body, or an error of the provider that names their number.
+- requests: more than four markers in a body.
 - guard: the same, before it is sent.
 - provider: an HTTP 400 that names the limit.
 
@@ -31,6 +31,80 @@ Mark ends, not parts: a marker covers everything before it. In contextkit a plan
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKB08", "too-many-markers", "A", "error")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import field, keyword
+from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_target, literal_markers
+from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_MANY = re.compile(
+    r"(?:^|_)(?:blocks|parts|contents?|documents|docs|attachments|chunks|files|memories|memory|sections|system|tools|messages)$"
+)
+_LEVELS = ("tools", "system", "messages")
+
+
+def _in_loop(node: ast.For, view: View) -> Iterator[Hit]:
+    """A marker on every item of a collection, without a condition and without an end."""
+    if not _is_collection(node.iter, view) or any(isinstance(part, ast.Break | ast.Return) for part in ast.walk(node)):
+        return
+    for statement in node.body:
+        if isinstance(statement, ast.Assign) and any(_is_item(target, node.target) for target in statement.targets):
+            yield Hit(statement, f"every item of `{ast.unparse(node.iter)}` is marked; a request takes four markers")
+
+
+def _in_comprehension(node: ast.ListComp, view: View) -> Iterator[Hit]:
+    loop = node.generators[0]
+    if len(node.generators) == 1 and not loop.ifs and isinstance(node.elt, ast.Dict) and _is_collection(loop.iter, view):
+        marked = next((key for key in node.elt.keys if constant(key) in MARKER_KEYS), None)
+        if marked is not None:
+            yield Hit(marked, f"every item of `{ast.unparse(loop.iter)}` is marked; a request takes four markers")
+
+
+def _is_item(target: ast.expr, item: ast.expr) -> bool:
+    return is_marker_target(target) and isinstance(target, ast.Subscript) and ast.unparse(target.value) == ast.unparse(item)
+
+
+def _is_collection(node: ast.expr, view: View) -> bool:
+    """Whether it may hold any number of blocks: by its name, or since others are unpacked into it."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return any(isinstance(item, ast.Starred) and _is_collection(item.value, view) for item in node.elts)
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return bool(_MANY.search(name)) and not _is_cut(name, view)
+
+
+def _is_cut(name: str, view: View) -> bool:
+    """Whether the function takes a slice under this name."""
+    function = view.function()
+    parts = ast.walk(function) if function else iter(())
+    return any(isinstance(part, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in part.targets)
+               and any(isinstance(inner, ast.Slice) for inner in ast.walk(part.value)) for part in parts)  # fmt: skip
+
+
+def _written_out(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
+    parts = [keyword(node, name) if isinstance(node, ast.Call) else field(node, name) for name in _LEVELS]
+    if parts[-1] is None:
+        return
+    n = sum(1 for part in parts if part is not None for _ in literal_markers(part, view))
+    if n > MOST_MARKERS:
+        yield Hit(node, f"{n} markers in one request, which takes {MOST_MARKERS}")
+
+
+def _too_many(sent: Sent) -> Evidence | None:
+    if not has_markers(sent) or len(marks := marks_of(sent)) <= MOST_MARKERS:
+        return None
+    return Evidence(f"{len(marks)} markers in one request, which takes {MOST_MARKERS}: it is refused, or one is dropped on the way",
+                    path=marks[MOST_MARKERS].path)  # fmt: skip
+
+
+_WORDS = ("cache_control", "cachePoint", "cache_point")
+HAZARD = Hazard(
+    "CKB08", "too-many-markers", "A", "error",
+    source=(Pattern((ast.For,), _in_loop, _WORDS), Pattern((ast.ListComp,), _in_comprehension, _WORDS),
+            Pattern((ast.Call, ast.Dict), _written_out, _WORDS)),
+    requests=(RequestRule("call", _too_many),),
+)  # fmt: skip

@@ -22,7 +22,7 @@ The head gets the long lifetime, the tail the short one:
 
 ## Detected by
 - source: lifetimes written as literals in reverse order of tools, system and messages.
-- requests: the same order in a body; a lifetime that was asked for and another that was billed.
+- requests: a marker with a longer lifetime behind one with a shorter.
 - guard: the same, before it is sent.
 - provider: an HTTP 400 that names the order.
 
@@ -32,6 +32,56 @@ The head gets the long lifetime, the tail the short one:
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
+from itertools import pairwise
 
-HAZARD = Hazard("CKB09", "ttl-order-violation", "A", "error")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import field, keyword
+from contextkit.lint.rules.marking import constant, literal_markers, resolved
+from contextkit.lint.rules.marks import has_markers, marks_of
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_IN_ORDER = ("tools", "system", "messages", "cache_control")
+_SECONDS = {"5m": 300, "1h": 3600}
+
+
+def _short_first(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
+    parts = [(name, keyword(node, name) if isinstance(node, ast.Call) else field(node, name)) for name in _IN_ORDER]
+    marks = [marker for name, part in parts if part is not None for marker in _markers(name, part, view)]
+    for one, other in pairwise(marks):
+        was, now = _lifetime(one, view), _lifetime(other, view)
+        if was and now and was < now:
+            yield Hit(other, "a marker with a longer lifetime follows one with a shorter lifetime: such a request is refused")
+            return
+
+
+def _markers(name: str, part: ast.expr, view: View) -> Iterator[ast.expr]:
+    return iter((part,)) if name == _IN_ORDER[-1] else literal_markers(part, view)
+
+
+def _lifetime(marker: ast.expr, view: View) -> int:
+    """Seconds a literal marker asks for, 0 where they are not written out."""
+    found = resolved(marker, view)
+    if not isinstance(found, ast.Dict) or None in found.keys:
+        return 0
+    ttl = field(found, "ttl")
+    return _SECONDS["5m"] if ttl is None else _SECONDS.get(str(constant(resolved(ttl, view))), 0)
+
+
+def _wrong_order(sent: Sent) -> Evidence | None:
+    if not has_markers(sent):
+        return None
+    late = next((pair for pair in pairwise(marks_of(sent)) if pair[0].ttl_seconds < pair[1].ttl_seconds), None)
+    if late is None:
+        return None
+    one, other = late
+    return Evidence(f"a marker of {other.ttl_seconds:,} s follows one of {one.ttl_seconds:,} s; longer lifetimes have to come first",
+                    path=other.path, was=one.path, now=other.path)  # fmt: skip
+
+
+HAZARD = Hazard(
+    "CKB09", "ttl-order-violation", "A", "error",
+    source=(Pattern((ast.Call, ast.Dict), _short_first, ("1h",)),), requests=(RequestRule("call", _wrong_order),),
+)  # fmt: skip

@@ -20,7 +20,7 @@ side:
     block["cache_control"] = {"type": "ephemeral"}
 
 ## Detected by
-- source: a marker on a text that may be empty, or on the last block of a reply without looking at its type.
+- source: a literal marker on a text that may be empty, or on a thinking block.
 - requests: a marker on an empty text or a thinking block.
 - guard: the same, before it is sent.
 - provider: an HTTP 400 that names the block.
@@ -31,6 +31,49 @@ side:
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKB12", "unmarkable-block", "D", "error")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import field
+from contextkit.lint.rules.marking import constant
+from contextkit.lint.rules.marks import has_markers, is_markable
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_THINKING = ("thinking", "redacted_thinking")
+
+
+def _marked(node: ast.Dict, view: View) -> Iterator[Hit]:
+    if field(node, "cache_control") is None:
+        return
+    text = field(node, "text")
+    if constant(field(node, "type")) in _THINKING:
+        yield Hit(node, "a thinking block carries a marker, which is refused")
+    elif text is not None and _may_be_empty(text):
+        yield Hit(text, "a block whose text may be empty carries a marker: an empty block cannot be cached")
+
+
+def _may_be_empty(text: ast.expr) -> bool:
+    """`""`, `answer or ""`, `answer if answer else ""`."""
+    if isinstance(text, ast.BoolOp) and isinstance(text.op, ast.Or):
+        return _may_be_empty(text.values[-1])
+    if isinstance(text, ast.IfExp):
+        return _may_be_empty(text.body) or _may_be_empty(text.orelse)
+    return constant(text) == ""
+
+
+def _unmarkable(sent: Sent) -> Evidence | None:
+    if not has_markers(sent):
+        return None
+    block = next((block for block in sent.blocks if block.marker is not None and not is_markable(block)), None)
+    if block is None:
+        return None
+    what = "a thinking block" if block.type == "thinking" else "an empty text"
+    return Evidence(f"{what} carries a marker: the request is refused, or nothing is written there", path=f"{block.path}.cache_control")
+
+
+HAZARD = Hazard(
+    "CKB12", "unmarkable-block", "D", "error",
+    source=(Pattern((ast.Dict,), _marked, ("cache_control",)),), requests=(RequestRule("call", _unmarkable),),
+)  # fmt: skip

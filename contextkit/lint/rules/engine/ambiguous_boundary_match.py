@@ -31,5 +31,24 @@ Match by position on the engine's side; on the agent's side answer a repeated re
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import is_kept, is_self_hosted, read, repeated
+from contextkit.lint.rules.marks import n_shared, n_tokens
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKE06", "ambiguous-boundary-match", "B", "note")
+_LEAST_TOKENS = 500
+
+
+def _gives_up(step: Step) -> Evidence | None:
+    if read(step.after) != 0 or not is_self_hosted(step.after) or not is_kept(step) or not any(map(read, step.earlier)):
+        return None
+    twin = next(repeated(step.after.blocks), None)
+    if twin is None or any(read(sent) and any(repeated(sent.blocks)) for sent in step.earlier):
+        return None
+    shared = n_tokens(step.after, 0, n_shared(step))
+    if shared < _LEAST_TOKENS:
+        return None
+    return Evidence(f"none of {shared:,} tokens that agree was read, since the same tool call stands there twice", path=twin[1].path,
+                    was=twin[0].path)  # fmt: skip
+
+
+HAZARD = Hazard("CKE06", "ambiguous-boundary-match", "B", "note", requests=(RequestRule("step", _gives_up),))

@@ -30,5 +30,33 @@ A salt for each domain of trust, not for each call: one per tenant is enough to 
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
-HAZARD = Hazard("CKE03", "extra-hash-keys", "A", "error")
+_KEYS = ("cache_salt", "extra_key", "lora_path", "lora_name", "lora_request", "lora_adapter")
+"""Fields of vLLM and SGLang that enter the hash of every block (vLLM's and SGLang's `protocol.py`)."""
+
+
+def _other_key(step: Step) -> Evidence | None:
+    key = next((name for name in _KEYS if _of(step.before, name) != _of(step.after, name)), None)
+    if key is None:
+        return None
+    return Evidence(f"{key} is another one than in the call before: the engine keeps a cache of its own for each value", path=key,
+                    was=_shown(_of(step.before, key)), now=_shown(_of(step.after, key)))  # fmt: skip
+
+
+def _of(sent: Sent, name: str) -> object:
+    return sent.params.get(name)
+
+
+def _shown(value: object) -> str:
+    """A salt may be a secret: how it begins tells two of them apart."""
+    text = "" if value is None else str(value)
+    return text if len(text) <= 8 else f"{text[:4]}…"
+
+
+HAZARD = Hazard(
+    "CKE03", "extra-hash-keys", "A", "error",
+    source=(Flow(("id", "clock", "choice"), ("salt",), "{source} varies with each call and reaches {sink}: nothing is found again"),),
+    requests=(RequestRule("step", _other_key),),
+)  # fmt: skip

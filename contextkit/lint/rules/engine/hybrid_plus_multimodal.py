@@ -20,7 +20,7 @@ A lane for images with a short history, its findings carried over as text, or an
 
 ## Detected by
 - source: not visible.
-- requests: images in an extended conversation on a self-hosted engine, an agreeing start, and 0 cached tokens.
+- requests: two images and more in an extended conversation on a self-hosted engine, and 0 cached tokens.
 - guard: not before sending; noticed when the bill comes back.
 - provider: `prompt_tokens_details.cached_tokens` stays 0.
 
@@ -31,5 +31,28 @@ A lane for images with a short history, its findings carried over as text, or an
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import is_kept, is_self_hosted, read
+from contextkit.lint.rules.engine.swa_or_recurrent_no_rollback import NO_ROLLBACK
+from contextkit.lint.rules.marks import n_shared, n_tokens
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
-HAZARD = Hazard("CKE02", "hybrid-plus-multimodal", "A", "warning")
+_LEAST_TOKENS = 1000
+
+
+def _nothing_with_images(step: Step) -> Evidence | None:
+    n = _n_images(step.after)
+    if n < 2 or not is_self_hosted(step.after) or read(step.after) != 0 or not is_kept(step):
+        return None
+    shared = n_tokens(step.after, 0, n_shared(step))
+    hit_before = any(read(sent) and _n_images(sent) < n for sent in step.earlier)
+    if shared < _LEAST_TOKENS or not (hit_before or NO_ROLLBACK.search(step.after.exchange.model)):
+        return None
+    image = next(block for block in reversed(step.after.blocks) if block.type == "image")
+    return Evidence(f"none of {shared:,} tokens that agree was read, with {n} images in the prompt", path=image.path)
+
+
+def _n_images(sent: Sent) -> int:
+    return sum(block.type == "image" for block in sent.blocks)
+
+
+HAZARD = Hazard("CKE02", "hybrid-plus-multimodal", "A", "warning", requests=(RequestRule("step", _nothing_with_images),))

@@ -22,7 +22,7 @@ Bring template and engine into line: both keep thinking, or neither does:
 
 ## Detected by
 - source: not visible; it stands in the server's start-up options.
-- requests: cached tokens stop at the first thinking of the conversation, turn after turn, while the bodies agree.
+- requests: cached tokens stop at the first thinking of the conversation in two calls, while the bodies agree.
 - guard: not before sending; noticed when the bill comes back.
 - provider: `cached_tokens`, with the server's cache report switched on.
 
@@ -33,5 +33,34 @@ Bring template and engine into line: both keep thinking, or neither does:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import is_kept, is_self_hosted, read
+from contextkit.lint.rules.marks import n_shared, n_tokens
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKE05", "thinking-excluded-from-cache", "B", "warning")
+_LEAST_TOKENS = 1000
+_ABOUT, _SLACK_TOKENS = 0.15, 64
+"""How far a count may be off: templates add words of their own, and engines count in blocks."""
+
+
+def _stops_at_thinking(step: Step) -> Evidence | None:
+    got = read(step.after)
+    if not got or not is_self_hosted(step.after) or not is_kept(step):
+        return None
+    first = next((i for i, block in enumerate(step.before.blocks) if block.type == "thinking"), None)
+    if first is None:
+        return None
+    upto, shared = n_tokens(step.after, 0, first), n_tokens(step.after, 0, n_shared(step))
+    slack = _ABOUT * upto + _SLACK_TOKENS
+    if abs(got - upto) > slack or shared - got < max(_LEAST_TOKENS, slack) or not _stopped_before(step, upto, slack):
+        return None
+    return Evidence(f"{got:,} of {shared:,} tokens that agree were read, again no more than what stands before the first thinking",
+                    path=step.after.blocks[first].path)  # fmt: skip
+
+
+def _stopped_before(step: Step, upto: int, slack: float) -> bool:
+    """Whether the call before stopped at the same place."""
+    got = read(step.before)
+    return got is not None and abs(got - upto) <= slack
+
+
+HAZARD = Hazard("CKE05", "thinking-excluded-from-cache", "B", "warning", requests=(RequestRule("step", _stops_at_thinking),))

@@ -20,7 +20,7 @@ An explicit cache where the saving must be certain; otherwise expect a hit rate,
 
 ## Detected by
 - source: not visible.
-- requests: a common prefix above the model's minimum, a short gap, and no cached tokens.
+- requests: a common prefix twice the model's minimum, a short gap, the same parameters, and no cached tokens.
 - guard: not before sending; noticed when the bill comes back.
 - provider: silent; OpenAI's diagnosis may say `unavailable`.
 
@@ -33,5 +33,27 @@ An explicit cache where the saving must be certain; otherwise expect a hit rate,
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import is_kept, read
+from contextkit.lint.rules.marks import n_shared, n_tokens
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKL08", "best-effort-implicit", "A", "note")
+_MOST_SECONDS = 300.0
+_LEAST_TOKENS = 1024
+_ON_REQUEST = frozenset({"mistral"})
+"""Providers that cache only calls with a `prompt_cache_key`."""
+
+
+def _missed(step: Step) -> Evidence | None:
+    row = step.after.row
+    if row.cache == "breakpoints" or not row.provider or read(step.after) != 0 or not is_kept(step):
+        return None
+    if not 0 < step.gap_seconds <= min(_MOST_SECONDS, row.default_ttl_seconds):
+        return None
+    shared, least = n_tokens(step.after, 0, n_shared(step)), 2 * max(row.min_tokens, _LEAST_TOKENS, row.granularity_tokens)
+    if shared < least or (row.provider in _ON_REQUEST and not step.after.params.get("prompt_cache_key")):
+        return None
+    return Evidence(f"{shared:,} tokens were sent {step.gap_seconds:,.0f} s before and none was read: this cache promises nothing",
+                    path=step.after.blocks[0].path)  # fmt: skip
+
+
+HAZARD = Hazard("CKL08", "best-effort-implicit", "A", "note", requests=(RequestRule("step", _missed),))

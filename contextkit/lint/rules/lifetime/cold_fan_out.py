@@ -19,9 +19,9 @@ Send one ahead, and the others when its answer has begun. A call that generates 
     results = await asyncio.gather(*(ask(context.fork(), task) for task in tasks))
 
 ## Detected by
-- source: `asyncio.gather`, a task group or a pool over calls that share their head, none sent ahead.
-- requests: overlapping starts of calls with a common prefix, each writing it.
-- guard: the second such call, before it is sent, while the first has not begun to answer.
+- source: `asyncio.gather` over calls of one function that sends instructions or tools, none awaited ahead.
+- requests: a call that starts before the first with the same marked beginning has begun to answer.
+- guard: not before sending: it compares a conversation with itself.
 - provider: silent: each sibling is a first request.
 
 ## References
@@ -32,6 +32,95 @@ Send one ahead, and the others when its answer has begun. A call that generates 
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator, Sequence
 
-HAZARD = Hazard("CKL03", "cold-fan-out", "A", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import began, by_session, common, read
+from contextkit.lint.rules.callsites import is_model_call, keyword, last_name, text_of
+from contextkit.lint.rules.marking import module_of, resolved
+from contextkit.lint.rules.marks import estimated, is_reached, marks_of, n_tokens
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_READ = 0.5
+_WAITS = frozenset({"asyncio.gather", "asyncio.as_completed", "asyncio.wait"})
+_HEADS = ("system", "instructions", "tools")
+
+
+def _gathered(node: ast.Call, view: View) -> Iterator[Hit]:
+    """One function that asks a model, for many things at once, none of them ahead."""
+    if view.dotted(node) not in _WAITS or not node.args:
+        return
+    given = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
+    tasks = resolved(given, view)
+    made = tasks.elt if isinstance(tasks, ast.ListComp | ast.GeneratorExp) else None
+    call = made.args[0] if isinstance(made, ast.Call) and last_name(made.func) in ("create_task", "ensure_future") and made.args else made
+    if isinstance(call, ast.Call) and _shares_a_head(last_name(call.func), view) and not _has_leader(last_name(call.func), view):
+        yield Hit(node, f"all calls of `{last_name(call.func)}` start together: none finds what another one writes; send one ahead")
+
+
+def _shares_a_head(name: str, view: View) -> bool:
+    """Whether a function of the file asks a model, with instructions or tools that are the same each time."""
+    found = [part for part in ast.walk(module_of(view)) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.name == name]
+    calls = [call for one in found for call in ast.walk(one) if isinstance(call, ast.Call) and is_model_call(call, view)]
+    return any(keyword(call, *_HEADS) is not None or _has_system_message(one) for call in calls for one in found)
+
+
+def _has_system_message(function: ast.AST) -> bool:
+    dicts = (part for part in ast.walk(function) if isinstance(part, ast.Dict))
+    return any(text_of(value) in ("system", "developer") for part in dicts for value in part.values)
+
+
+def _has_leader(name: str, view: View) -> bool:
+    """Whether the function around awaits one such call by itself."""
+    function = view.function()
+    waits = (part.value for part in ast.walk(function) if isinstance(part, ast.Await)) if function else iter(())
+    return any(isinstance(one, ast.Call) and last_name(one.func) == name for one in waits)
+
+
+def _cold(calls: Sequence[Sent]) -> Iterator[Evidence]:
+    for mine in by_session(calls).values():
+        flying: list[Sent] = []
+        landed: list[Sent] = []
+        for sent in mine:
+            landed += [one for one in flying if (began(one) or 0.0) <= sent.exchange.at]
+            flying = [one for one in flying if (began(one) or 0.0) > sent.exchange.at]
+            if flying and (found := _beside(sent, flying, landed)) is not None:
+                yield found
+            if sent.row.cache == "breakpoints" and began(sent) is not None and not sent.exchange.error:
+                flying.append(sent)
+
+
+def _beside(sent: Sent, flying: Sequence[Sent], landed: Sequence[Sent]) -> Evidence | None:
+    """The longest entry that a call under way is only about to write, and that nobody wrote before."""
+    ends = {_entry(one, sent): one for one in flying}
+    end = max(ends)
+    if end <= 0 or estimated(sent, 0, end) < sent.row.min_tokens or max((_live(one, sent) for one in landed), default=0) >= end:
+        return None
+    size = n_tokens(sent, 0, end)
+    if (read(sent) or 0) >= _READ * size:
+        return None
+    return Evidence(f"sent while a call with the same first {size:,} tokens had not begun to answer: both write them",
+                    path=sent.blocks[end - 1].path, sent=sent)  # fmt: skip
+
+
+def _entry(one: Sent, other: Sent) -> int:
+    """Blocks up to the last marker of `one` that `other` begins with and looks up."""
+    if one.row.name != other.row.name:
+        return 0
+    shared = common(one.blocks, other.blocks)
+    ends = [mark.index for mark in marks_of(one) if mark.index < shared]
+    mine = marks_of(other)
+    return max((end + 1 for end in ends if any(is_reached(other, mark.index, end) for mark in mine)), default=0)
+
+
+def _live(one: Sent, other: Sent) -> int:
+    is_alive = other.exchange.at - one.exchange.at <= one.row.default_ttl_seconds
+    return _entry(one, other) if is_alive else 0
+
+
+HAZARD = Hazard(
+    "CKL03", "cold-fan-out", "A", "warning",
+    source=(Pattern((ast.Call,), _gathered, ("asyncio",)),), requests=(RequestRule("session", _cold),),
+)  # fmt: skip

@@ -31,5 +31,33 @@ such misses apart from those with a cause in the text:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import began, is_kept, left_by, read
+from contextkit.lint.rules.marks import has_markers, marks_of, n_head, n_tokens, reach
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKL05", "early-eviction", "B", "note")
+_SOON_SECONDS = 5.0
+_LEAST_TOKENS = 2000
+_ABOUT = 1.2
+
+
+def _gone_early(step: Step) -> Evidence | None:
+    got, there, start = read(step.after), left_by(step.before), began(step.before)
+    if got is None or start is None or not has_markers(step.after) or there - got < _LEAST_TOKENS or not is_kept(step):
+        return None
+    seen, lasts = reach(step), {mark.index: mark.ttl_seconds for mark in marks_of(step.before)}
+    is_found = seen.last >= 0 and seen.best >= seen.last
+    if not is_found or step.after.exchange.at - start <= _SOON_SECONDS or step.gap_seconds >= lasts[seen.last]:
+        return None
+    if got > _ABOUT * n_tokens(step.after, 0, n_head(step.after)) or _is_edited(step):
+        return None
+    return Evidence(f"{step.gap_seconds:,.0f} s after the call before, within the lifetime and with the same bytes, {there - got:,} tokens "
+                    "were not there any more", path=step.before.blocks[seen.last].path)  # fmt: skip
+
+
+def _is_edited(step: Step) -> bool:
+    """Whether the provider takes something out of the prompt by itself."""
+    has_thinking = any(block.type == "thinking" for block in step.after.blocks)
+    return "context_management" in step.after.params or (step.after.row.strips_thinking and has_thinking)
+
+
+HAZARD = Hazard("CKL05", "early-eviction", "B", "note", requests=(RequestRule("step", _gone_early),))

@@ -20,7 +20,7 @@ Nothing, or a short wait after a warm-up; do not go looking for a change that is
 
 ## Detected by
 - source: not visible.
-- requests: equal bytes, a gap below a few seconds after the first response began, and both calls write.
+- requests: bytes that go on, a few seconds after the first response began, and a second write of what was written.
 - guard: not before sending; noticed when the bill comes back.
 - provider: silent: the text is the same.
 
@@ -31,5 +31,26 @@ Nothing, or a short wait after a warm-up; do not go looking for a change that is
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import began, is_kept, read, written
+from contextkit.lint.rules.marks import has_markers, reach
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKL04", "read-after-write-lag", "B", "note")
+_SOON_SECONDS = 5.0
+_LEAST_TOKENS = 500
+_NOTHING = 0.1
+
+
+def _not_there_yet(step: Step) -> Evidence | None:
+    got, there, start = read(step.after), written(step.before), began(step.before)
+    if got is None or start is None or there < _LEAST_TOKENS or not has_markers(step.after) or not is_kept(step):
+        return None
+    waited = step.after.exchange.at - start
+    seen = reach(step)
+    is_found = seen.last >= 0 and seen.best >= seen.last
+    if not 0 <= waited <= _SOON_SECONDS or not is_found or got > _NOTHING * there or step.before.usage == step.after.usage:
+        return None
+    return Evidence(f"{waited:.1f} s after the answer to the call before began, and {there:,} tokens that it wrote were not read: they "
+                    "were not there yet", path=step.before.blocks[seen.last].path)  # fmt: skip
+
+
+HAZARD = Hazard("CKL04", "read-after-write-lag", "B", "note", requests=(RequestRule("step", _not_there_yet),))

@@ -21,7 +21,7 @@ counts from the start:
 
 ## Detected by
 - source: not visible; it depends on how long an answer takes.
-- requests: end to start is shorter than the lifetime, start to start longer, the bytes agree, and the read falls.
+- requests: end to start is within the lifetime, start to start beyond it, the bytes agree, and the bill, where there is one, shows it.
 - guard: the same, before it is sent.
 - provider: silent: the text is the same.
 
@@ -32,5 +32,16 @@ counts from the start:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.lifetimes import expired
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKL02", "ttl-counts-from-start", "D", "warning")
+
+def _used_up_by_the_answer(step: Step) -> Evidence | None:
+    lost = expired(step)
+    if lost is None or not lost.is_in_time_from_end:
+        return None
+    return Evidence(f"within {lost.ttl_seconds:,} s of the end of the answer, but {step.gap_seconds:,.0f} s after its start, from which it "
+                    f"runs: {lost.tokens:,} tokens are gone", path=lost.path)  # fmt: skip
+
+
+HAZARD = Hazard("CKL02", "ttl-counts-from-start", "D", "warning", requests=(RequestRule("step", _used_up_by_the_answer),))

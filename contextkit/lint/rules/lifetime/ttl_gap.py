@@ -22,7 +22,7 @@ The long lifetime where pauses recur, at least for the head, or a call that gene
 
 ## Detected by
 - source: not visible; pauses happen at run time.
-- requests: start to start exceeds the lifetime of the last write or read, the bytes agree, and the read falls.
+- requests: start to start exceeds the lifetime of the last write or read, the bytes agree, and the bill, where there is one, shows it.
 - guard: the same, before it is sent, with the price of the rewrite.
 - provider: silent: its diagnosis compares text, and the text is the same.
 
@@ -35,5 +35,17 @@ The long lifetime where pauses recur, at least for the head, or a call that gene
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import asks_nothing
+from contextkit.lint.rules.lifetimes import expired
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKL01", "ttl-gap", "A", "warning")
+
+def _too_late(step: Step) -> Evidence | None:
+    lost = expired(step)
+    if lost is None or lost.is_in_time_from_end or asks_nothing(step.after):
+        return None
+    return Evidence(f"{step.gap_seconds:,.0f} s after the call before, whose entry lived {lost.ttl_seconds:,} s: {lost.tokens:,} tokens "
+                    "are gone", path=lost.path)  # fmt: skip
+
+
+HAZARD = Hazard("CKL01", "ttl-gap", "A", "warning", requests=(RequestRule("step", _too_late),))

@@ -22,7 +22,7 @@ Decide it where the session starts, and check the split that the bill reports:
 
 ## Detected by
 - source: a value that is not constant flows into the lifetime of a marker.
-- requests: the lifetime in the body differs from call to call, or the billed split disagrees with it.
+- requests: a shorter lifetime in the body than in the call before, or a billed split that disagrees with it.
 - guard: the lifetime differs from that of the call before.
 - provider: the counters `ephemeral_5m_input_tokens` and `ephemeral_1h_input_tokens` tell which was written.
 
@@ -33,5 +33,48 @@ Decide it where the session starts, and check the split that the bill reports:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.bills import uses_server_tools
+from contextkit.lint.rules.marks import has_markers, in_messages, marks_of
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
-HAZARD = Hazard("CKL06", "ttl-silently-downgraded", "D", "warning")
+_HOUR = 3600
+_LEAST_TOKENS = 500
+_RETENTION = "prompt_cache_retention"
+
+
+def _shorter(step: Step) -> Evidence | None:
+    """A level that was marked for an hour is marked for five minutes."""
+    if step.before.params.get(_RETENTION) == "24h" and step.after.params.get(_RETENTION) in (None, "in_memory", "in-memory"):
+        return Evidence("the long retention asked for before is not asked for any more", path=_RETENTION, was="24h",
+                        now=str(step.after.params.get(_RETENTION)))  # fmt: skip
+    for is_message in (False, True):
+        before, after = _longest(step.before, is_message), _longest(step.after, is_message)
+        if before and after and after[0] < before[0]:
+            return Evidence(f"marked for {after[0]:,} s where the call before asked for {before[0]:,} s", path=after[1], was=str(before[0]),
+                            now=str(after[0]))  # fmt: skip
+    return None
+
+
+def _longest(sent: Sent, is_message: bool) -> tuple[int, str] | None:
+    marks = [(mark.ttl_seconds, mark.path) for mark in marks_of(sent) if in_messages(sent, mark) == is_message]
+    return max(marks, default=None)
+
+
+def _billed_short(sent: Sent) -> Evidence | None:
+    """Everything was marked for an hour, and a write of five minutes was billed."""
+    if not has_markers(sent) or sent.usage is None or not sent.usage.write_5m or sent.usage.write_1h:
+        return None
+    marks = marks_of(sent)
+    is_long = bool(marks) and all(mark.ttl_seconds == _HOUR for mark in marks)
+    if not is_long or sent.usage.write_5m < _LEAST_TOKENS or uses_server_tools(sent):
+        return None
+    return Evidence(f"every marker asks for an hour, and {sent.usage.write_5m:,} tokens were billed as written for five minutes",
+                    path=marks[0].path, was="1h", now="5m")  # fmt: skip
+
+
+HAZARD = Hazard(
+    "CKL06", "ttl-silently-downgraded", "D", "warning",
+    source=(Flow(("flag", "environ"), ("ttl",), "the lifetime of a cache marker depends on {source}: it may change without a word"),),
+    requests=(RequestRule("step", _shorter), RequestRule("call", _billed_short)),
+)  # fmt: skip

@@ -40,8 +40,13 @@ In contextkit an entry's bytes are fixed when it is written, so a later result c
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, shortened, size, tail
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -60,7 +65,28 @@ def _squeezed(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+def _shared_out(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """Contents are cut to a share that is worked out anew over all of them."""
+    shares = {last_name(node.targets[0]) for node in inside(function) if isinstance(node, ast.Assign) and _is_share(node.value)}
+    for write in content_writes(function, view) if shares else ():
+        limits = [part.upper for part in ast.walk(write.value) if isinstance(part, ast.Slice) and part.upper is not None]
+        if any(isinstance(name, ast.Name) and name.id in shares for limit in limits for name in ast.walk(limit)):
+            yield Hit(write.node, "what was sent is cut to a share of one budget, which becomes smaller with each new result")
+
+
+def _is_share(value: ast.expr) -> bool:
+    """A budget divided by how many there are, or less what the others take."""
+    operators = (ast.FloorDiv, ast.Div, ast.Sub)
+    sums = [part for part in ast.walk(value) if isinstance(part, ast.BinOp) and isinstance(part.op, operators)]
+    calls = [part for one in sums for part in ast.walk(one) if isinstance(part, ast.Call)]
+    return any(last_name(call.func) in ("len", "sum", "total_tokens") for call in calls)
+
+
 HAZARD = Hazard(
-    "CKM07", "aggregate-budget-rewrites-sent-items", "A", "error", requests=(RequestRule("change", _squeezed, 30),),
+    "CKM07", "aggregate-budget-rewrites-sent-items", "A", "error",
+    source=(Pattern(FUNCTIONS, _shared_out, (" // ", " / ", " - sum(", " - len(")),),
+    requests=(RequestRule("change", _squeezed, 30),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -39,8 +39,13 @@ keys in arguments, and the log stores bytes, in a file or as `bytea`, not as `js
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.respelled import Respelling, respelling
+from contextkit.lint.rules.syntax import constant_keys, keyword, last_name
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -51,7 +56,22 @@ def _respelled(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"JSON in the {what} says the same with other keys first or other blanks")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+def _dumped_again(block: ast.Dict, view: View) -> Iterator[Hit]:
+    """Arguments are parsed and written anew, come from a store that keeps no order, or are sorted."""
+    given = constant_keys(block).get("arguments")
+    if not isinstance(given, ast.Call) or view.dotted(given) not in ("json.dumps", "orjson.dumps", "ujson.dumps") or not given.args:
+        return
+    value, order = given.args[0], keyword(given, "sort_keys")
+    is_parsed = isinstance(value, ast.Call) and last_name(value.func) == "loads"
+    if is_parsed or "rows" in view.kinds(value) or (isinstance(order, ast.Constant) and order.value is True):
+        yield Hit(given, "arguments are written anew from their parsed form: other keys first, other blanks than the model wrote")
+
+
 HAZARD = Hazard(
-    "CKM14", "args-key-order-drift", "A", "error", requests=(RequestRule("change", _respelled, 12),),
+    "CKM14", "args-key-order-drift", "A", "error",
+    source=(Pattern((ast.Dict,), _dumped_again, ("arguments",)),),
+    requests=(RequestRule("change", _respelled, 12),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -39,8 +39,14 @@ contextkit parts stay in the entry they were said in.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, floated, gone, messages
+from contextkit.lint.rules.syntax import last_name, words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LARGE = 1_000
@@ -62,7 +68,46 @@ def _is_attachment(block: Block) -> bool:
     return block.type in MEDIA or (block.type == "text" and block.role == "user" and len(block.body) >= _LARGE)
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_ATTACHED = re.compile(r"attach|documents?\b|files?\b|images?\b|media\b|screenshots?\b", re.IGNORECASE)
+_KEPT = re.compile(r"(?:self|session|state|ctx|context|agent)\b")
+
+
+def _added_again(node: ast.AugAssign | ast.Call, view: View) -> Iterator[Hit]:
+    """What the session keeps as attached is added to the newest message, whichever that is."""
+    target, value = _parts(node)
+    if target is None or value is None or not _is_last(target, view) or not _is_kept(value, view):
+        return
+    function = view.function()
+    if function is not None and (view.calls_model() or re.search(r"build|prepare|with_|attach|render|to_", function.name)):
+        yield Hit(node, "attachments are added to the newest message of each call: they leave the one they were sent with")
+
+
+def _parts(node: ast.AugAssign | ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    if isinstance(node, ast.AugAssign):
+        return node.target, node.value
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend") and node.args:
+        return node.func.value, node.args[0]
+    return None, None
+
+
+def _is_last(target: ast.expr, view: View) -> bool:
+    """`messages[-1]["content"]`."""
+    inner = target.value if isinstance(target, ast.Subscript | ast.Attribute) and last_name(target) == "content" else None
+    is_index = isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.UnaryOp)
+    return is_index and isinstance(inner, ast.Subscript) and view.is_history(inner.value)
+
+
+def _is_kept(value: ast.expr, view: View) -> bool:
+    """Whether it is made of a list that outlives the turn: an attribute, or one the function takes beside the history."""
+    lists = [part.generators[0].iter for part in ast.walk(value) if isinstance(part, ast.ListComp)] or [value]
+    return any(isinstance(part, ast.Attribute) and _KEPT.search(words_in(part)) and _ATTACHED.search(part.attr) for part in lists)
+
+
 HAZARD = Hazard(
-    "CKM21", "attachments-float-to-tail", "A", "error", requests=(RequestRule("change", _floated, 15),),
+    "CKM21", "attachments-float-to-tail", "A", "error",
+    source=(Pattern((ast.AugAssign, ast.Call), _added_again, ("[-1]",)),),
+    requests=(RequestRule("change", _floated, 15),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -41,11 +41,17 @@ each time.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import paired
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, inside, messages_of
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _IDS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id", "toolUseId"})
@@ -74,7 +80,38 @@ def _nameless(value: Json) -> Json:
     return {key: _nameless(item) if key in inner else item for key, item in value.items() if key not in _IDS}
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_KEYS = ("id", "tool_call_id", "tool_use_id", "call_id")
+_KINDS = frozenset({"function", "tool_use", "function_call", "tool_result", "function_call_output"})
+_SERIALISES = re.compile(
+    r"(?:^|_)to_(?:wire|openai|anthropic|provider|api|messages?|chat|dicts?)"
+    r"|(?:convert|serialize|serialise|format|render|rebuild|replay)_\w*(?:messages?|history|turns?)"
+)
+
+_PARSES = re.compile(r"response|reply|parse|(?:^|_)from_|choice|chunk|stream")
+
+
+def _minted(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """An id is made up where stored messages are written for the wire."""
+    is_serialiser = bool(_SERIALISES.search(function.name)) or bool(messages_of(function, view))
+    if not is_serialiser or _PARSES.search(function.name):
+        return
+    for node in inside(function):
+        keys = constant_keys(node) if isinstance(node, ast.Dict) else {}
+        given = next((keys[name] for name in _KEYS if name in keys), None)
+        if given is not None and _is_call(keys) and "id" in view.kinds(given):
+            yield Hit(given, "the id of a call is made up anew each time the history is written")
+
+
+def _is_call(keys: dict[str, ast.expr]) -> bool:
+    kind = keys.get("type")
+    return "tool_call_id" in keys or "tool_use_id" in keys or (isinstance(kind, ast.Constant) and kind.value in _KINDS)
+
+
 HAZARD = Hazard(
-    "CKM13", "call-id-regenerated", "A", "error", requests=(RequestRule("change", _renamed, 8),),
+    "CKM13", "call-id-regenerated", "A", "error",
+    source=(Pattern(FUNCTIONS, _minted, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid")),),
+    requests=(RequestRule("change", _renamed, 8),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -41,9 +41,14 @@ blocks, and its breakpoints are spliced into bytes that stay the same.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import paired
+from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _PLAIN = frozenset({"type", "text", "cache_control"})
@@ -80,7 +85,23 @@ def _bare(value: Json) -> Json:
     return value
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+def _wrapped(branch: ast.If, view: View) -> Iterator[Hit]:
+    """A string becomes a list of one block where it gets a marker, and only there."""
+    if "isinstance" not in words_in(branch.test) or "str" not in words_in(branch.test).split():
+        return
+    for node in branch.body:
+        if not isinstance(node, ast.Assign) or last_name(node.targets[0]) != "content" or not isinstance(node.value, ast.List):
+            continue
+        blocks = [constant_keys(item) for item in node.value.elts if isinstance(item, ast.Dict)]
+        if any({"text", "cache_control"} <= keys.keys() for keys in blocks) and "system" not in text_in(branch.test):
+            yield Hit(node, "content becomes a list only where it gets a marker: without it the same text is a string again")
+
+
 HAZARD = Hazard(
-    "CKM10", "content-shape-flip", "A", "error", requests=(RequestRule("change", _flipped, 5),),
+    "CKM10", "content-shape-flip", "A", "error",
+    source=(Pattern((ast.If,), _wrapped, ("cache_control",)),),
+    requests=(RequestRule("change", _flipped, 5),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

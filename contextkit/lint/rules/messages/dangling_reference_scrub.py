@@ -38,9 +38,13 @@ edited; `context.notice(...)` tells of the outage and `call.deny("github is offl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.history import is_notice, is_restored
+from contextkit.lint.rules.history import ABSENT, is_notice, is_restored
 from contextkit.lint.rules.shapes import paired
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, text_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -60,8 +64,23 @@ def _restored(step: Step, change: Change) -> Evidence | None:
     return Evidence("a notice that something is missing gave way to what stood there before it")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_NOTICES = ("no longer", "not available", "unavailable", "not exist", "not found", "missing", "removed", "disconnected", "deleted",
+            "not installed", "not connected", "not registered")  # fmt: skip
+
+
+def _scrubbed_over(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """A notice is written over the content of messages that were sent."""
+    for write in content_writes(function, view):
+        text = text_in(write.value)
+        if len(text) < 300 and ABSENT.search(text):
+            yield Hit(write.node, "messages that were sent give way to a notice that depends on what is there right now")
+
+
 HAZARD = Hazard(
     "CKM23", "dangling-reference-scrub", "A", "warning",
+    source=(Pattern(FUNCTIONS, _scrubbed_over, _NOTICES),),
     requests=(RequestRule("change", _scrubbed, 20), RequestRule("change", _restored, 20)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -41,8 +41,13 @@ and part of the history from then on.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import come, floated, gone, last_message
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, model_calls
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
@@ -81,7 +86,52 @@ def _is_less(was: Block, now: Block) -> bool:
     return is_part and was.role != "assistant" and was.type == now.type and (was.type == "text" or 2 * len(left) >= len(said))
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_COPIES = frozenset({"deepcopy", "copy", "list"})
+_GROWS = frozenset({"append", "extend", "insert"})
+
+
+def _in_a_copy(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """The newest message of a copy is altered, the copy is sent, and the history goes on without it."""
+    copies = {last_name(node.targets[0]) for node in inside(function) if isinstance(node, ast.Assign) and _is_copy(node.value, view)}
+    sent = {last_name(given) for call in model_calls(function, view) if (given := keyword(call, "messages", "input", "contents"))}
+    for node in inside(function) if copies & sent else ():
+        if _altered(node) in copies & sent:
+            yield Hit(node, "the newest message is altered in a copy that is sent and not kept: the next call sends it without that")
+
+
+def _is_copy(value: ast.expr, view: View) -> bool:
+    """A copy of a history, or a list of copies of its messages."""
+    if isinstance(value, ast.ListComp):
+        is_plain = isinstance(value.elt, ast.Call) and last_name(value.elt.func) in ("dict", "deepcopy", "copy")
+        return is_plain and view.is_history(value.generators[0].iter)
+    if not isinstance(value, ast.Call) or last_name(value.func) not in _COPIES:
+        return False
+    of = value.args[0] if value.args else value.func.value if isinstance(value.func, ast.Attribute) else None
+    return of is not None and view.is_history(of)
+
+
+def _altered(node: ast.AST) -> str:
+    """The list whose last element a statement alters; empty for anything else."""
+    target: ast.expr | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWS:
+        target = node.func.value
+    elif isinstance(node, ast.AugAssign):
+        target = node.target
+    elif isinstance(node, ast.Assign):
+        target = node.targets[0]
+    last = [part.value for part in ast.walk(target) if isinstance(part, ast.Subscript) and _is_last(part.slice)] if target else []
+    return last_name(last[0]) if last else ""
+
+
+def _is_last(index: ast.expr) -> bool:
+    return isinstance(index, ast.UnaryOp) and isinstance(index.operand, ast.Constant) and index.operand.value == 1
+
+
 HAZARD = Hazard(
-    "CKM09", "ephemeral-reminder-then-removed", "A", "error", requests=(RequestRule("change", _removed, 18),),
+    "CKM09", "ephemeral-reminder-then-removed", "A", "error",
+    source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",)),),
+    requests=(RequestRule("change", _removed, 18),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

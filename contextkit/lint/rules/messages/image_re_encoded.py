@@ -40,9 +40,14 @@ A part of type `image` given to `context.user([...])` is kept as it was given, a
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA
 from contextkit.lint.rules.shapes import differing_strings, paired
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, messages_of
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LONG = 40
@@ -69,7 +74,35 @@ def _is_data(text: str) -> bool:
     return len(text) >= _LONG and not any(char.isspace() for char in text[:400])
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+def _each_time(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """Images of a history are resized or saved again while it is written."""
+    names = messages_of(function, view)
+    for node in inside(function) if names else ():
+        if isinstance(node, ast.For | ast.ListComp) and any(name in names for name in _targets(node)):
+            yield from (Hit(call, "images of the history are made anew for each request: other bytes at the same place")
+                        for call in inside(node) if isinstance(call, ast.Call) and _encodes(call))  # fmt: skip
+
+
+def _targets(node: ast.For | ast.ListComp) -> list[str]:
+    target = node.target if isinstance(node, ast.For) else node.generators[0].target
+    return [part.id for part in ast.walk(target) if isinstance(part, ast.Name)]
+
+
+def _encodes(call: ast.Call) -> bool:
+    """`picture.resize(…)`, `picture.thumbnail(…)`, `picture.save(…, quality=70)`."""
+    name = last_name(call.func)
+    return name in ("resize", "thumbnail", "resize_image", "compress_image") or (name == "save" and _has_quality(call))
+
+
+def _has_quality(call: ast.Call) -> bool:
+    return keyword(call, "quality", "format") is not None
+
+
 HAZARD = Hazard(
-    "CKM19", "image-re-encoded", "A", "error", requests=(RequestRule("change", _encoded, 9),),
+    "CKM19", "image-re-encoded", "A", "error",
+    source=(Pattern(FUNCTIONS, _each_time, ("resize", "thumbnail", "quality=", "compress_image")),),
+    requests=(RequestRule("change", _encoded, 9),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

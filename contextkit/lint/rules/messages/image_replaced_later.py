@@ -41,8 +41,14 @@ If they must go, drop many at once. In contextkit a part said stays until `conte
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import pictures_lost
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name, messages_of, text_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -58,7 +64,43 @@ def _is_removed(change: Change) -> bool:
     return change.level == "messages" and not change.now and all(pictures_lost(change) and block.type == "image" for block in change.was)
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_PRUNES = re.compile(r"(?:prune|strip|drop|remove|filter|limit|trim|keep|clear)\w*_(?:\w*_)?(?:images?|screenshots?|media)", re.IGNORECASE)
+_PICTURES = re.compile(r"image|screenshot|picture|photo", re.IGNORECASE)
+_GONE = re.compile(r"remov|omit|clear|prun|elid|expire|strip|no longer|old|previous|deleted", re.IGNORECASE)
+
+
+def _placeholder(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """Words are written over the images of messages that were sent."""
+    for write in content_writes(function, view):
+        text = text_in(write.value)
+        if len(text) < 300 and _PICTURES.search(text) and _GONE.search(text) and not isinstance(write.value, ast.ListComp):
+            yield Hit(write.node, "images of messages that were sent give way to words")
+
+
+def _pruned(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """A function named for it goes through a history and alters its messages."""
+    if not _PRUNES.search(function.name) or not messages_of(function, view):
+        return
+    yield from (Hit(node, f"{function.name}() takes images out of messages that were sent with them")
+                for node in inside(function) if _alters(node))  # fmt: skip
+
+
+def _alters(node: ast.AST) -> bool:
+    if isinstance(node, ast.Assign):
+        return last_name(node.targets[0]) == "content" and isinstance(node.targets[0], ast.Subscript | ast.Attribute)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in ("remove", "clear") and last_name(node.func.value) not in ("", "self")
+    return False
+
+
 HAZARD = Hazard(
-    "CKM18", "image-replaced-later", "A", "error", requests=(RequestRule("change", _replaced, 17),),
+    "CKM18", "image-replaced-later", "A", "error",
+    source=(
+        Pattern(FUNCTIONS, _placeholder, ("image", "screenshot", "picture", "photo")),
+        Pattern(FUNCTIONS, _pruned, ("image", "screenshot", "media")),
+    ),
+    requests=(RequestRule("change", _replaced, 17),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -38,8 +38,14 @@ program says, keeps integers beyond 64 bits exact and refuses NaN, naming the pa
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.respelled import Respelling, respelling
+from contextkit.lint.rules.syntax import keyword, last_name, words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -49,7 +55,23 @@ def _reprinted(step: Step, change: Change) -> Evidence | None:
     return Evidence("values of an earlier item are numerically equal and written otherwise")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_OTHER = frozenset({"Decimal", "str", "float", "Fraction"})
+_SAID = re.compile(r"argument|tool_call|tool_input|tool_result", re.IGNORECASE)
+
+
+def _read_otherwise(call: ast.Call, view: View) -> Iterator[Hit]:
+    """Numbers of arguments or results are read as something else than JSON's."""
+    if view.dotted(call) != "json.loads" or not call.args or last_name(keyword(call, "parse_float", "parse_int") or call) not in _OTHER:
+        return
+    if _SAID.search(words_in(call.args[0])):
+        yield Hit(call, "numbers are read as another type: written again they have other digits than the model's")
+
+
 HAZARD = Hazard(
-    "CKM30", "number-format-drift", "I", "note", requests=(RequestRule("change", _reprinted, 11),),
+    "CKM30", "number-format-drift", "I", "note",
+    source=(Pattern((ast.Call,), _read_otherwise, ("parse_float", "parse_int")),),
+    requests=(RequestRule("change", _reprinted, 11),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

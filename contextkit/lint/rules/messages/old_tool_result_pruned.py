@@ -44,8 +44,13 @@ let go of old ones.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_placeholder, shortened
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, text_in, words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -61,7 +66,29 @@ def _pruned(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"{len(cleared)} earlier tool result{'s' * (len(cleared) > 1)} gave way to a placeholder, {lost:,} characters less")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_WORDS = ("clear", "prun", "truncat", "omit", "remov", "elid", "compact", "trimm", "expire", "collapsed", "redacted", "stripped", "hidden")
+_CLEARED = re.compile("|".join((*_WORDS, "old (?:tool|output|result)")), re.IGNORECASE)
+_PICTURES = re.compile(r"image|screenshot|picture|photo|frame", re.IGNORECASE)
+
+
+def _cleared(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """A loop through sent messages writes a placeholder over their content."""
+    for write in content_writes(function, view):
+        text = text_in(write.value)
+        if _is_fixed(write.value) and _CLEARED.search(text) and not _PICTURES.search(text) and len(text) < 300:
+            yield Hit(write.node, "the content of messages that were sent is replaced by a placeholder")
+
+
+def _is_fixed(value: object) -> bool:
+    """Whether nothing of the old content is kept: a constant, one by its name, or text with figures in it."""
+    return type(value).__name__ in ("Constant", "JoinedStr", "List") and "content" not in words_in(value).split()  # type: ignore[arg-type]
+
+
 HAZARD = Hazard(
-    "CKM06", "old-tool-result-pruned", "A", "error", requests=(RequestRule("change", _pruned, 24),),
+    "CKM06", "old-tool-result-pruned", "A", "error",
+    source=(Pattern(FUNCTIONS, _cleared, (*_WORDS, *(word.title() for word in _WORDS), "old ", "Old ")),),
+    requests=(RequestRule("change", _pruned, 24),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -40,8 +40,14 @@ has arrived.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import bodies, messages
+from contextkit.lint.rules.syntax import inside, last_name, words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -56,7 +62,37 @@ def _reordered(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"the {touched[0].type}s of one turn stand in another order")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_TOOLS = re.compile(r"tool_?calls?|tools?_(?:in_)?parallel|(?:run|execute|call|invoke)_\w*tools?|tool_use_id|tool_call_id", re.IGNORECASE)
+_SORTS = frozenset({"sorted", "sort"})
+
+
+def _as_completed(loop: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
+    """Results of tools are appended in the order in which they come."""
+    function = view.function()
+    if not isinstance(loop.iter, ast.Call) or last_name(loop.iter.func) != "as_completed" or function is None:
+        return
+    appends = [node for node in inside(loop) if isinstance(node, ast.Call) and last_name(node.func) in ("append", "extend")]
+    is_sorted = any(isinstance(node, ast.Call) and last_name(node.func) in _SORTS for node in inside(function))
+    if appends and not is_sorted and _is_of_tools(function.name, appends[0], view) and _is_plain(appends[0]):
+        yield Hit(loop.iter, "results of tools are kept in the order in which they came, which is another one each time")
+
+
+def _is_of_tools(function: str, append: ast.Call, view: View) -> bool:
+    """Whether what comes is a tool's result: by the function's name, the id it carries, or the history it goes into."""
+    target = append.func.value if isinstance(append.func, ast.Attribute) else append
+    return bool(_TOOLS.search(f"{function} {words_in(append)}")) or view.is_history(target)
+
+
+def _is_plain(call: ast.Call) -> bool:
+    """Whether what is appended does not carry its place: no `(index, result)`."""
+    return bool(call.args) and not isinstance(call.args[0], ast.Tuple)
+
+
 HAZARD = Hazard(
-    "CKM11", "parallel-result-order", "A", "error", requests=(RequestRule("change", _reordered, 10),),
+    "CKM11", "parallel-result-order", "A", "error",
+    source=(Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",)),),
+    requests=(RequestRule("change", _reordered, 10),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

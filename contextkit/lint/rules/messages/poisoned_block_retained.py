@@ -39,8 +39,14 @@ part, and say it again without it; the branch shares everything in front.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, bodies, come, gone, is_restored, messages
+from contextkit.lint.rules.syntax import inside, model_calls, unwrapped
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -69,8 +75,29 @@ def _has_media(change: Change) -> bool:
     return any(block.type in MEDIA for block in (*change.was, *change.now))
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_REFUSED = re.compile(r"BadRequest|APIStatusError|InvalidRequest|UnprocessableEntity|ContentPolicy|HTTPStatusError")
+
+
+def _for_this_request(handler: ast.ExceptHandler, view: View) -> Iterator[Hit]:
+    """A refused request is sent again without a block, and the history keeps it."""
+    if handler.type is None or not _REFUSED.search(ast.unparse(handler.type)) or not model_calls(handler, view):
+        return
+    kept = {ast.unparse(unwrapped(node.targets[0])) for node in inside(handler) if isinstance(node, ast.Assign)}
+    for node in inside(handler):
+        history = unwrapped(node.generators[0].iter) if isinstance(node, ast.ListComp) and _filters(node) else None
+        if history is not None and view.is_history(history) and ast.unparse(history) not in kept:
+            yield Hit(node, "a block is left out of this one request and stays in the history: the next call sends it again")
+
+
+def _filters(node: ast.expr) -> bool:
+    return any(loop.ifs for part in ast.walk(node) if isinstance(part, ast.ListComp) for loop in part.generators)
+
+
 HAZARD = Hazard(
     "CKM24", "poisoned-block-retained", "B", "warning",
+    source=(Pattern((ast.ExceptHandler,), _for_this_request, ("BadRequest", "APIStatus", "InvalidRequest", "Unprocessable")),),
     requests=(RequestRule("change", _refused, 16), RequestRule("change", _alternates, 16)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -41,9 +41,15 @@ thinking.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import gone
 from contextkit.lint.rules.shapes import paired
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name, messages_of, text_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -67,7 +73,48 @@ def _cut(step: Step, change: Change) -> Evidence | None:
     return Evidence("the thinking within an earlier answer's text is gone")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_THOUGHTS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"})
+_DROPS = re.compile(r"(?:^|_)(?:strip|drop|remove|filter|prune|clear|discard|delete)_\w*(?:thinking|reasoning)")
+
+
+def _popped(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """Thinking is taken out of messages of a history."""
+    names = messages_of(function, view)
+    for node in inside(function) if names else ():
+        target = _target(node)
+        if isinstance(target, ast.Name) and target.id in names:
+            yield Hit(node, "reasoning is taken out of messages that were sent with it")
+    for write in content_writes(function, view):
+        tests = [test for part in ast.walk(write.value) if isinstance(part, ast.comprehension) for test in part.ifs]
+        if any(_is_unequal(test) and "thinking" in text_in(test) for test in tests):
+            yield Hit(write.value, "thinking blocks are filtered out of messages that were sent with them")
+
+
+def _target(node: ast.AST) -> ast.expr | None:
+    """The message a thought is popped or deleted from."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and node.args:
+        return node.func.value if text_in(node.args[0]) in _THOUGHTS else None
+    if isinstance(node, ast.Delete) and last_name(node.targets[0]) in _THOUGHTS:
+        return getattr(node.targets[0], "value", None)
+    return None
+
+
+def _is_unequal(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq | ast.NotIn)
+
+
+def _dropped(call: ast.Call, view: View) -> Iterator[Hit]:
+    """A function named for it is given the history."""
+    name = last_name(call.func)
+    if _DROPS.search(name) and "count" not in name and call.args and view.is_history(call.args[0]):
+        yield Hit(call, f"{name}() takes thinking out of a history that was sent with it")
+
+
 HAZARD = Hazard(
-    "CKM01", "reasoning-stripped-on-replay", "A", "error", requests=(RequestRule("change", _stripped, 19), RequestRule("change", _cut, 21)),
+    "CKM01", "reasoning-stripped-on-replay", "A", "error",
+    source=(Pattern(FUNCTIONS, _popped, ("reasoning", "thinking")), Pattern((ast.Call,), _dropped, ("thinking", "reasoning"))),
+    requests=(RequestRule("change", _stripped, 19), RequestRule("change", _cut, 21)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -45,7 +45,13 @@ says `LogCorrupt`.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, last_name
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -64,8 +70,40 @@ def _changed(step: Step, change: Change) -> Evidence | None:
     return Evidence("an earlier message is not as it was sent; only its shape is known, as when history is put together anew")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_LOADS = re.compile(r"(?:^|_)(?:load|resume|restore|reopen|rehydrate|continue)(?:_|$)")
+_READS = frozenset({"loads", "load", "read_text", "read", "fetchall", "read_session", "load_session", "model_validate_json"})
+
+
+def _injected(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """A stored history gets blocks at its front when it is loaded."""
+    if not _LOADS.search(function.name):
+        return
+    calls = [node for node in inside(function) if isinstance(node, ast.Call)]
+    is_read = any(last_name(call.func) in _READS for call in calls)
+    for call in calls if is_read else ():
+        if _is_front(call, view):
+            yield Hit(call, "a block is put in front of a history when it is loaded: it is not the one that was sent")
+
+
+def _is_front(call: ast.Call, view: View) -> bool:
+    """`messages.insert(0, made())`, `messages[0]["content"].insert(1, made())`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "insert" or len(call.args) < 2 or not _is_made(call.args[1]):
+        return False
+    at, target = call.args[0], call.func.value
+    inner = target.value.value if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Subscript) else target
+    return isinstance(at, ast.Constant) and at.value in (0, 1) and view.is_history(inner)
+
+
+def _is_made(value: ast.expr) -> bool:
+    """Whether it is computed, not taken from what was stored."""
+    return any(isinstance(part, ast.Call) for part in ast.walk(value))
+
+
 HAZARD = Hazard(
     "CKM22", "resume-loses-injected-blocks", "A", "warning",
+    source=(Pattern(FUNCTIONS, _injected, (".insert(",)),),
     requests=(RequestRule("change", _front, 60), RequestRule("change", _changed, 90)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -46,8 +46,13 @@ contextkit does this once, in the log: what has become a segment is not joined w
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import same_words
+from contextkit.lint.rules.syntax import inside, last_name, words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 
@@ -69,7 +74,39 @@ def _n_messages(blocks: tuple[Block, ...]) -> int:
     return len({block.message for block in blocks})
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+def _coalesced(branch: ast.If, view: View) -> Iterator[Hit]:
+    """Text of a message is added to the one before it where both have one role."""
+    is_same = any(_compares_roles(part) for part in ast.walk(branch.test) if isinstance(part, ast.Compare))
+    if not is_same:
+        return
+    for statement in branch.body:
+        for node in (statement, *inside(statement)):
+            if _is_joined(node):
+                yield Hit(branch.test, "messages of one role are merged on their way out: a later one changes one that was sent")
+                return
+
+
+def _compares_roles(test: ast.Compare) -> bool:
+    """`out[-1]["role"] == message["role"]`."""
+    sides = [test.left, *test.comparators]
+    is_equal = isinstance(test.ops[0], ast.Eq) and len(sides) == 2
+    return is_equal and all(last_name(side) == "role" or "role" in words_in(side).split() for side in sides)
+
+
+def _is_joined(node: ast.AST) -> bool:
+    """Whether contents are put together as text: with a separator of blanks or line ends between them."""
+    value = node.value if isinstance(node, ast.Assign | ast.AugAssign) else None
+    if value is None or "content" not in words_in(node).split():
+        return False
+    parts = [part.value for part in ast.walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return any(not part.strip() or part.startswith("\n") for part in parts)
+
+
 HAZARD = Hazard(
-    "CKM12", "same-role-merge", "A", "warning", requests=(RequestRule("change", _merged, 13),),
+    "CKM12", "same-role-merge", "A", "warning",
+    source=(Pattern((ast.If,), _coalesced, ("role",)),),
+    requests=(RequestRule("change", _merged, 13),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -41,7 +41,12 @@ your side and on record, by `context.compact(summary, keep_from=entry)`.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.syntax import constant_keys
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 
@@ -55,4 +60,18 @@ def _without_floor(sent: Sent) -> Evidence | None:
     return None
 
 
-HAZARD = Hazard("CKM28", "server-side-edit-without-floor", "D", "warning", requests=(RequestRule("call", _without_floor),))
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+def _no_floor(edit: ast.Dict, view: View) -> Iterator[Hit]:
+    keys = constant_keys(edit)
+    kind = keys.get("type")
+    is_edit = isinstance(kind, ast.Constant) and str(kind.value).startswith("clear_tool_uses")
+    if is_edit and "clear_at_least" not in keys and None not in edit.keys:
+        yield Hit(edit, "tool results are cleared with no `clear_at_least`: a few tokens may cost the cache of all the rest")
+
+
+HAZARD = Hazard(
+    "CKM28", "server-side-edit-without-floor", "D", "warning",
+    source=(Pattern((ast.Dict,), _no_floor, ("clear_tool_uses",)),),
+    requests=(RequestRule("call", _without_floor),),
+)  # fmt: skip

@@ -43,11 +43,15 @@ With contextkit a fork shares every byte: `branch = context.fork()`, `branch.use
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.asides import Aside, asides
 from contextkit.lint.rules.openings import Calls
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, model_calls, text_in, unwrapped
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule
 
 _LARGE = 8_000
@@ -64,7 +68,30 @@ def _said(aside: Aside) -> str:
     return f"a call of {aside.n_bytes:,} bytes retells {aside.main} and shares no prefix with it: nothing of that was read"
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_SIDE = re.compile(r"summar|compact|condens|judge|evaluat|extract|reflect|classif|(?:^|_)title", re.IGNORECASE)
+
+
+def _retold(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """The history is joined into one text and sent under another system prompt."""
+    if not _SIDE.search(function.name) or not any(_is_transcript(node, view) for node in inside(function)):
+        return
+    for call in model_calls(function, view):
+        if keyword(call, "system", "instructions") is not None or "system" in text_in(call).split():
+            yield Hit(call, f"{function.name}() retells the conversation as one text under another system prompt: nothing of it is read")
+
+
+def _is_transcript(node: ast.AST, view: View) -> bool:
+    """`"\\n".join(f"{m['role']}: …" for m in messages)`."""
+    is_join = isinstance(node, ast.Call) and last_name(node.func) == "join" and bool(node.args)
+    given = node.args[0] if is_join and isinstance(node, ast.Call) else None
+    return isinstance(given, ast.ListComp | ast.GeneratorExp) and view.is_history(unwrapped(given.generators[0].iter))
+
+
 HAZARD = Hazard(
-    "CKM25", "side-call-divergent-prefix", "A", "warning", requests=(RequestRule("session", _apart),),
+    "CKM25", "side-call-divergent-prefix", "A", "warning",
+    source=(Pattern(FUNCTIONS, _retold, ("summar", "compact", "condens", "judge", "evaluat", "extract", "reflect", "classif", "title")),),
+    requests=(RequestRule("session", _apart),),
     confirmed_by=("tools_changed", "system_changed", "messages_changed", "input_changed"),
 )  # fmt: skip

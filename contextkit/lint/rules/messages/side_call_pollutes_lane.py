@@ -43,11 +43,15 @@ A lane of its own for each kind of side call, and no marker on what is sent once
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.asides import Aside, asides, is_short
 from contextkit.lint.rules.openings import Calls
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, keyword, model_calls, words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.compare import reach_of
 from contextkit.lint.trace.rule import Evidence, RequestRule
 
@@ -72,4 +76,23 @@ def _writes(aside: Aside) -> bool:
     return sent.row.cache == "breakpoints" and is_marked and reach_of(sent) > 0 and not is_told
 
 
-HAZARD = Hazard("CKM26", "side-call-pollutes-lane", "A", "warning", requests=(RequestRule("session", _in_lane),))
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_SIDE = re.compile(r"summar|judge|evaluat|classif|suggest|(?:^|_)titles?|name_session|name_conversation", re.IGNORECASE)
+
+
+def _under_the_key(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """A helper's call has the key of the session."""
+    if not _SIDE.search(function.name):
+        return
+    for call in model_calls(function, view):
+        key = keyword(call, "prompt_cache_key")
+        if key is not None and re.search(r"session|conversation|thread|chat", words_in(key)) and not isinstance(key, ast.JoinedStr):
+            yield Hit(key, f"{function.name}() continues nothing and has the session's cache key: it takes the main calls' place")
+
+
+HAZARD = Hazard(
+    "CKM26", "side-call-pollutes-lane", "A", "warning",
+    source=(Pattern(FUNCTIONS, _under_the_key, ("prompt_cache_key",)),),
+    requests=(RequestRule("session", _in_lane),),
+)  # fmt: skip

@@ -40,8 +40,14 @@ the declared cut.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import front_cut, messages
+from contextkit.lint.rules.syntax import keyword, last_name, model_calls
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -59,7 +65,95 @@ _OPENING = 8
 """Blocks of the first messages that may be kept in front of the window."""
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_GIVEN = frozenset({"messages", "input", "contents", "history", "chat_history", "message_history", "conversation"})
+_CUTS = re.compile(r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip)|(?:^|_)(?:messages|history|context)_for_")
+_SIDE = re.compile(r"summar|compact|title|judge|classif|recall", re.IGNORECASE)
+_NAMES = re.compile(r"(?:^|_)(?:messages|history|conversation|chat|turns|transcript|dialog(?:ue)?)$", re.IGNORECASE)
+_KEEPERS = ("ConversationBufferWindowMemory", "MessageHistoryTrimmer", "BufferWindowMemory")
+
+
+def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
+    """`messages[-N:]` on its way into a call, or in place of the history."""
+    cut = node.slice
+    if not isinstance(cut, ast.Slice) or cut.upper is not None or not isinstance(cut.lower, ast.UnaryOp) or _is_one(cut.lower):
+        return
+    if isinstance(node.ctx, ast.Load) and view.is_history(node.value) and _is_sent(node, view):
+        yield Hit(node, "only the last messages are kept: the history begins one turn later in each call")
+
+
+def _is_one(count: ast.UnaryOp) -> bool:
+    return isinstance(count.operand, ast.Constant) and count.operand.value in (1, 2)
+
+
+def _is_sent(node: ast.Subscript, view: View) -> bool:
+    """Whether what it is part of is given to a model, becomes the history, or is what a trimming function returns."""
+    child: ast.AST = node
+    function = view.function()
+    name = function.name if function else ""
+    around = view.parents()
+    for place, parent in reversed([*enumerate(around)]):
+        if isinstance(parent, ast.keyword):
+            return parent.arg == "messages" or (parent.arg in _GIVEN and parent in _arguments(around[place - 1], view))
+        if isinstance(parent, ast.Assign):
+            is_stored = any(ast.dump(target) == ast.dump(_stored(node.value)) for target in parent.targets)
+            return is_stored and (_is_own(node.value) or view.calls_model() or bool(_CUTS.search(name)))
+        if isinstance(parent, ast.Return):
+            return bool(_CUTS.search(name)) and not _SIDE.search(name)
+        if isinstance(parent, ast.Dict):
+            return any(value is child and isinstance(key, ast.Constant) and key.value in _GIVEN
+                       for key, value in zip(parent.keys, parent.values, strict=True))  # fmt: skip
+        if not isinstance(parent, ast.List | ast.Starred | ast.BinOp | ast.IfExp | ast.Tuple):
+            return False
+        child = parent
+    return False
+
+
+def _arguments(call: ast.AST, view: View) -> list[ast.keyword]:
+    """Those of a call of a model; of other calls none."""
+    return call.keywords if isinstance(call, ast.Call) and call in model_calls(call, view) else []
+
+
+def _is_own(node: ast.expr) -> bool:
+    """`self.messages`."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def _stored(node: ast.expr) -> ast.expr:
+    """The same expression as the target of an assignment."""
+    kept = ast.parse(ast.unparse(node), mode="eval").body
+    if isinstance(kept, ast.Name | ast.Attribute | ast.Subscript):
+        kept.ctx = ast.Store()
+    return kept
+
+
+def _queue(node: ast.Assign | ast.AnnAssign, view: View) -> Iterator[Hit]:
+    """A history that is a `deque` with a length."""
+    call = node.value
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    if isinstance(call, ast.Call) and last_name(call.func) == "deque" and _NAMES.search(last_name(targets[0])):
+        limit = keyword(call, "maxlen") or (call.args[1] if len(call.args) > 1 else None)
+        if limit is not None and not (isinstance(limit, ast.Constant) and limit.value is None):
+            yield Hit(call, "a history of limited length loses its oldest message with each new one")
+
+
+def _trimmed(call: ast.Call, view: View) -> Iterator[Hit]:
+    name = last_name(call.func)
+    if name in _KEEPERS:
+        yield Hit(call, f"{name} keeps the last messages only: the history begins one turn later in each call")
+    strategy, function = keyword(call, "strategy"), view.function()
+    is_aside = function is not None and bool(_SIDE.search(function.name))
+    if name == "trim_messages" and not is_aside and (strategy is None or (isinstance(strategy, ast.Constant) and strategy.value == "last")):
+        yield Hit(call, "trim_messages() keeps the last messages that fit: near the limit the history begins later in each call")
+
+
 HAZARD = Hazard(
-    "CKM04", "sliding-window", "A", "error", requests=(RequestRule("change", _moved, 46),),
+    "CKM04", "sliding-window", "A", "error",
+    source=(
+        Pattern((ast.Subscript,), _slice, ("[-",)), Pattern((ast.Assign, ast.AnnAssign), _queue, ("deque(",)),
+        Pattern((ast.Call,), _trimmed, ("trim_messages", *_KEEPERS)),
+    ),
+    requests=(RequestRule("change", _moved, 46),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

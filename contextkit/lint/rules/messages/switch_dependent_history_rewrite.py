@@ -43,8 +43,14 @@ projection, the same in every request.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import come, gone, is_restored, is_switch, model_of
+from contextkit.lint.rules.syntax import words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _CONVERTED = frozenset({"thinking", "server_tool_use", "web_search_tool_result", "code_execution_tool_result"})
@@ -66,7 +72,28 @@ def _restored(step: Step, change: Change) -> Evidence | None:
     return Evidence("the history was converted for one call at a change of model and is now as before it")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_REWRITES = re.compile(r"strip|convert|drop|clean|sanitiz|remove|normali[sz]e|downgrade|flatten|transform", re.IGNORECASE)
+
+
+def _for_this_call(branch: ast.If, view: View) -> Iterator[Hit]:
+    """A history that is converted where the model is another one than last time."""
+    test = branch.test
+    is_switch = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq)
+    sides = [words_in(side) for side in (test.left, *test.comparators)] if isinstance(test, ast.Compare) else []
+    if not is_switch or not all("model" in side.lower() or "provider" in side.lower() for side in sides):
+        return
+    for node in branch.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        is_local = isinstance(target, ast.Name) and view.is_history(target)
+        if is_local and isinstance(node, ast.Assign) and _REWRITES.search(words_in(node.value)):
+            yield Hit(node, "the history is converted for the one call in which the model changes, and sent as it was in the next")
+
+
 HAZARD = Hazard(
     "CKM03", "switch-dependent-history-rewrite", "A", "warning",
-    requests=(RequestRule("change", _at_switch, 4), RequestRule("change", _restored, 4)), confirmed_by=("messages_changed", "input_changed"),
+    source=(Pattern((ast.If,), _for_this_call, (" != ",)),),
+    requests=(RequestRule("change", _at_switch, 4), RequestRule("change", _restored, 4)),
+    confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -37,8 +37,13 @@ compaction cost.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import cuts
+from contextkit.lint.rules.syntax import inside, last_name
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -53,7 +58,45 @@ def _again(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"the front of the history was cut {last} calls ago, and is cut again by {lost[-1]} block{'s' * (lost[-1] > 1)}")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_FRONT = (0, 1, 2)
+
+
+def _to_the_cap(loop: ast.While, view: View) -> Iterator[Hit]:
+    """Messages are dropped from the front until one limit is met, which is also where it begins."""
+    test = loop.test.values[0] if isinstance(loop.test, ast.BoolOp) else loop.test
+    is_above = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Gt | ast.GtE)
+    if not is_above or not any(_drops(node, view) for node in inside(loop)) or _is_low(test):
+        return
+    if not any(isinstance(node, ast.If) and isinstance(node.test, ast.Compare) for node in view.parents()):
+        yield Hit(loop.test, "trimming stops where it began: a few calls later the front of the history moves again")
+
+
+def _drops(node: ast.AST, view: View) -> bool:
+    """`messages.pop(0)`, `messages.popleft()`, `del messages[0]`, `messages = messages[1:]`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("pop", "popleft"):
+        at = node.args[0] if node.args else None
+        is_first = node.func.attr == "popleft" or (isinstance(at, ast.Constant) and at.value in _FRONT)
+        return is_first and view.is_history(node.func.value)
+    if isinstance(node, ast.Delete) and isinstance(node.targets[0], ast.Subscript):
+        at = node.targets[0].slice
+        return isinstance(at, ast.Constant) and at.value in _FRONT and view.is_history(node.targets[0].value)
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Slice):
+        lower = node.value.slice.lower
+        return isinstance(lower, ast.Constant) and view.is_history(node.value.value) and view.is_history(node.targets[0])
+    return False
+
+
+def _is_low(test: ast.expr) -> bool:
+    """Whether the limit is named as the lower of two."""
+    words = " ".join(last_name(part) for part in ast.walk(test)).lower()
+    return any(word in words for word in ("low", "target", "half"))
+
+
 HAZARD = Hazard(
-    "CKM05", "trim-to-cap-without-slack", "A", "warning", requests=(RequestRule("change", _again, 45),),
+    "CKM05", "trim-to-cap-without-slack", "A", "warning",
+    source=(Pattern((ast.While,), _to_the_cap, ("pop(", "popleft(", "del ", "[1:]", "[2:]")),),
+    requests=(RequestRule("change", _again, 45),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

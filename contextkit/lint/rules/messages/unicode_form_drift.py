@@ -41,8 +41,14 @@ out:
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.respelled import Respelling, respelling
+from contextkit.lint.rules.syntax import words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -52,7 +58,24 @@ def _reformed(step: Step, change: Change) -> Evidence | None:
     return Evidence("an earlier text is the same once it is unescaped and in composed form")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_LOADS = re.compile(r"(?:^|_)(?:load|resume|restore|reopen|rehydrate|replay|from_(?:json|store|db|disk))")
+_SAID = re.compile(r"message|history|content|result|transcript|session", re.IGNORECASE)
+
+
+def _on_loading(call: ast.Call, view: View) -> Iterator[Hit]:
+    """Text of a stored conversation is brought into another Unicode form."""
+    function = view.function()
+    if view.dotted(call) != "unicodedata.normalize" or function is None or len(call.args) < 2:
+        return
+    if _LOADS.search(function.name) and _SAID.search(f"{words_in(call.args[1])} {function.name}"):
+        yield Hit(call, "text of a stored conversation gets another Unicode form than it was sent in")
+
+
 HAZARD = Hazard(
-    "CKM29", "unicode-form-drift", "I", "note", requests=(RequestRule("change", _reformed, 11),),
+    "CKM29", "unicode-form-drift", "I", "note",
+    source=(Pattern((ast.Call,), _on_loading, ("unicodedata",)),),
+    requests=(RequestRule("change", _reformed, 11),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

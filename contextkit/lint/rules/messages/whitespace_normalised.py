@@ -38,10 +38,15 @@ trims them later.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import same_words
 from contextkit.lint.rules.respelled import Respelling, respelling
 from contextkit.lint.rules.shapes import texts_of
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, content_writes, last_name, words_in
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -54,10 +59,47 @@ def _folded(step: Step, change: Change) -> Evidence | None:
 
 
 def _is_words_only(change: Change) -> bool:
-    return all(block.type in ("text", "thinking") for block in (*change.was, *change.now))
+    return all(block.type == "text" for block in (*change.was, *change.now))
+
+
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_FOLDS = frozenset({"strip", "rstrip", "lstrip", "dedent", "strip_whitespace", "normalize_whitespace", "collapse_whitespace"})
+
+
+def _in_history(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """White space is taken from messages of a history."""
+    for write in content_writes(function, view):
+        if _folds(write.value):
+            yield Hit(write.value, "white space is taken from messages that were sent with it")
+
+
+def _folds(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and last_name(value.func) in _FOLDS and "content" in words_in(value).split()
+
+
+def _of_the_reply(block: ast.Dict, view: View) -> Iterator[Hit]:
+    """The model's answer goes into the history without its white space."""
+    keys = constant_keys(block)
+    role, content = keys.get("role"), keys.get("content")
+    if not isinstance(role, ast.Constant) or role.value != "assistant" or not isinstance(content, ast.Call):
+        return
+    is_reply = any(word in words_in(content).split() for word in ("choices", "response", "reply", "completion", "output_text"))
+    if last_name(content.func) not in _FOLDS or not is_reply:
+        return
+    if any(isinstance(node, ast.Call) and _appends(node, view) for node in view.parents()):
+        yield Hit(content, "the model's answer is kept without its white space: what is sent again is not what was cached")
+
+
+def _appends(call: ast.Call, view: View) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend") and view.is_history(call.func.value)
 
 
 HAZARD = Hazard(
-    "CKM15", "whitespace-normalised", "A", "error", requests=(RequestRule("change", _folded, 14),),
+    "CKM15", "whitespace-normalised", "A", "error",
+    source=(
+        Pattern(FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace(")), Pattern((ast.Dict,), _of_the_reply, ("strip()",)),
+    ),
+    requests=(RequestRule("change", _folded, 14),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -32,6 +32,46 @@ message with an effort of its own (beta). In contextkit it is a parameter of the
 
 from __future__ import annotations
 
+from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.chosen import chosen
+from contextkit.lint.rules.settings import differs, had_cached, is_claude
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKP02", "effort-change", "A", "warning", confirmed_by=("reasoning_effort_changed",))
+_PATHS = {
+    "anthropic_messages": ("output_config.effort",),
+    "bedrock_converse": ("additionalModelRequestFields.output_config.effort",),
+    "openai_chat": ("reasoning_effort", "reasoning.effort"),
+    "openai_responses": ("reasoning.effort",),
+}
+_KEYED = ("openai", "azure", "")
+"""Providers that make it a part of the key, and self-hosted models, whose templates print it; others have published nothing."""
+_UNSAID = {"anthropic_messages": "high", "bedrock_converse": "high"}
+"""What leaving it out means. OpenAI's default depends on the model."""
+_DEFAULTS = ("medium", "none")
+
+
+def _changed(step: Step) -> Evidence | None:
+    unsaid = _UNSAID.get(step.after.wire)
+    found = differs(step, _PATHS, lambda value: unsaid if value is None else value)
+    if found is None or not _costs(step, found.was, found.now):
+        return None
+    return found.evidence(f"the effort changed between calls {step.turn - 1} and {step.turn}")
+
+
+def _costs(step: Step, was: Json, now: Json) -> bool:
+    if is_claude(step.after):
+        return had_cached(step, "messages")
+    is_default = (was is None and now in _DEFAULTS) or (now is None and was in _DEFAULTS)
+    return step.after.row.provider in _KEYED and not is_default and had_cached(step, "tools")
+
+
+HAZARD = Hazard(
+    "CKP02", "effort-change", "A", "warning",
+    source=(
+        *chosen(("reasoning_effort", "effort", "output_config", "reasoning"), "the effort is chosen per call by {source}"),
+        Flow(("user", "clock", "choice"), ("effort",), "the effort is chosen per call by {source}", in_loop_only=True),
+    ),
+    requests=(RequestRule("step", _changed),), confirmed_by=("reasoning_effort_changed",),
+)  # fmt: skip

@@ -35,6 +35,67 @@ and the parts for others are separate contexts:
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKP01", "model-switch-or-fallback", "A", "error", confirmed_by=("model_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import calls_in, is_model_call, keyword, last_name, statements
+from contextkit.lint.rules.chosen import passed
+from contextkit.lint.rules.settings import Differs, had_cached, is_other_model, model_of
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
+
+_MODELS = re.compile(r"(?:^|_)(?:models?|fallbacks?|fallback_models?|model_list|candidates)$", re.IGNORECASE)
+
+
+def _switched(step: Step) -> Evidence | None:
+    if not is_other_model(step) or not had_cached(step, "tools"):
+        return None
+    was, now = model_of(step.before), model_of(step.after)
+    return Differs("model", was, now).evidence(f"{now} is asked after {was}, and shares no cache with it")
+
+
+def _asks_history(call: ast.Call, view: View) -> bool:
+    """Whether a call gives a model the running history."""
+    said = keyword(call, "messages", "input", "contents", "history")
+    return said is not None and (is_model_call(call, view) or view.is_history(said))
+
+
+def _loop(node: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
+    """`for model in (MAIN, FALLBACK): try: return create(model=model, messages=history)`."""
+    name = node.target.id if isinstance(node.target, ast.Name) else ""
+    is_list = isinstance(node.iter, ast.Tuple | ast.List) or _MODELS.search(last_name(node.iter))
+    catches = any(isinstance(one, ast.Try) or (isinstance(one, ast.With) and _suppresses(one)) for one in statements(node.body))
+    if not name or not is_list or not catches:
+        return
+    for call in calls_in(node.body):
+        given = keyword(call, "model")
+        if isinstance(given, ast.Name) and given.id == name and _asks_history(call, view):
+            yield Hit(given, f"after an error `{name}` is another model, and the whole history is written again for it")
+
+
+def _suppresses(node: ast.With) -> bool:
+    return any(isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) == "suppress" for item in node.items)
+
+
+def _handler(node: ast.Try, view: View) -> Iterator[Hit]:
+    """`except RateLimitError: create(model=FALLBACK, messages=history)`."""
+    asked = [keyword(call, "model") for call in calls_in(node.body) if _asks_history(call, view)]
+    tried = {ast.unparse(model) for model in asked if model is not None}
+    for handler in node.handlers if tried else ():
+        for call in calls_in(handler.body):
+            model = keyword(call, "model")
+            if model is not None and ast.unparse(model) not in tried and _asks_history(call, view):
+                yield Hit(model, "after an error another model is asked, and the whole history is written again for it")
+
+
+HAZARD = Hazard(
+    "CKP01", "model-switch-or-fallback", "A", "error",
+    source=(
+        Pattern((ast.For, ast.AsyncFor), _loop, ("model",)),
+        Pattern((ast.Try,), _handler, ("model",)),
+        passed(("model",), "{source} decides which model is asked, and each has a cache of its own"),
+    ),
+    requests=(RequestRule("step", _switched),), confirmed_by=("model_changed",),
+)  # fmt: skip

@@ -32,6 +32,39 @@ schema of its own runs in a lane of its own. OpenAI's Responses take a `configur
 
 from __future__ import annotations
 
+from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.chosen import chosen
+from contextkit.lint.rules.settings import differs, had_cached, is_claude
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKP05", "output-schema-change", "A", "error", confirmed_by=("text_format_changed",))
+_PATHS = {
+    "anthropic_messages": ("output_config.format", "output_format"),
+    "openai_chat": ("response_format",),
+    "openai_responses": ("text.format",),
+    "gemini": tuple(
+        f"{config}.{name}" for config in ("generationConfig", "generation_config")
+        for name in ("responseSchema", "responseJsonSchema", "response_schema", "response_json_schema")
+    ),
+}  # fmt: skip
+_NAMES = ("response_format", "text_format", "output_format", "response_schema", "text")
+_RENDERS = ("openai", "azure", "google")
+_PLAIN: Json = {"type": "text"}
+
+
+def _changed(step: Step) -> Evidence | None:
+    found = differs(step, _PATHS, lambda value: None if value == _PLAIN else value)
+    if found is None or not (had_cached(step, "messages") if is_claude(step.after) else step.after.row.provider in _RENDERS):
+        return None
+    return found.evidence(f"the schema of the answer changed between calls {step.turn - 1} and {step.turn}")
+
+
+HAZARD = Hazard(
+    "CKP05", "output-schema-change", "A", "error",
+    source=(
+        *chosen(_NAMES, "the schema of the answer is chosen per call by {source}"),
+        Flow(("user", "choice"), ("output",), "the schema of the answer is chosen per call by {source}", in_loop_only=True),
+    ),
+    requests=(RequestRule("step", _changed),), confirmed_by=("text_format_changed",),
+)  # fmt: skip

@@ -30,6 +30,44 @@ Decide once per session and keep it to the end, also in retries:
 
 from __future__ import annotations
 
+from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.chosen import chosen, passed
+from contextkit.lint.rules.settings import differs, had_cached, is_claude
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKP06", "speed-or-header-flag", "D", "warning", confirmed_by=("model_changed",))
+_PATHS = {
+    "anthropic_messages": ("speed", "betas", "anthropic_beta"),
+    "bedrock_converse": ("additionalModelRequestFields.speed", "additionalModelRequestFields.anthropic_beta"),
+    "openai_chat": ("service_tier", "verbosity"),
+    "openai_responses": ("service_tier", "text.verbosity"),
+}
+_UNSAID: tuple[Json, ...] = ("standard", "auto", "default", "medium", [])
+_WORDS = {"speed": "the speed", "service_tier": "the service tier", "verbosity": "the verbosity"}
+
+
+def _meaning(value: Json) -> Json:
+    """Betas are a set; a default is as good as leaving it out."""
+    if isinstance(value, list):
+        value = sorted(map(str, value))
+    return None if value in _UNSAID else value
+
+
+def _changed(step: Step) -> Evidence | None:
+    found = differs(step, _PATHS, _meaning)
+    if found is None or not (had_cached(step, "system") if is_claude(step.after) else step.after.row.provider == "openai"):
+        return None
+    what = _WORDS.get(found.path.rpartition(".")[2], "the list of betas")
+    return found.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}")
+
+
+HAZARD = Hazard(
+    "CKP06", "speed-or-header-flag", "D", "warning",
+    source=(
+        *chosen(("speed", "betas", "service_tier", "verbosity"), "betas or the speed are chosen per call by {source}"),
+        passed(("extra_headers",), "headers with a beta are chosen per call by {source}", "beta"),
+        Flow(("user", "choice"), ("headers",), "headers, betas or the speed are chosen per call by {source}", in_loop_only=True),
+    ),
+    requests=(RequestRule("step", _changed),), confirmed_by=("model_changed",),
+)  # fmt: skip

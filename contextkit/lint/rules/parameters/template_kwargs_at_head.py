@@ -35,5 +35,28 @@ The same arguments for the whole session, the date of its start included; or a t
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.chosen import chosen
+from contextkit.lint.rules.settings import differs, had_cached
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKP07", "template-kwargs-at-head", "A", "error")
+_NAMES = ("chat_template_kwargs", "chat_template", "enable_thinking", "template_kwargs")
+_PATHS = dict.fromkeys(("openai_chat", "openai_responses", "anthropic_messages"), _NAMES)
+
+
+def _changed(step: Step) -> Evidence | None:
+    found = differs(step, _PATHS, lambda value: value or None)
+    if found is None or not had_cached(step, "tools"):
+        return None
+    return found.evidence(f"what the template prints at the head of the prompt changed between calls {step.turn - 1} and {step.turn}")
+
+
+HAZARD = Hazard(
+    "CKP07", "template-kwargs-at-head", "A", "error",
+    source=(
+        *chosen(("chat_template_kwargs",), "the template prints what {source} decides at the head of the prompt"),
+        Flow(("user", "clock", "date", "id", "choice"), ("template",), "the template prints {source} at the head of the prompt",
+             in_loop_only=True),
+    ),
+    requests=(RequestRule("step", _changed),),
+)  # fmt: skip

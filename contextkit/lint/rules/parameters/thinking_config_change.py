@@ -30,6 +30,40 @@ One setting for a session; adaptive thinking lets the model decide how much a st
 
 from __future__ import annotations
 
+from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.chosen import chosen
+from contextkit.lint.rules.settings import differs, had_cached, is_claude
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKP03", "thinking-config-change", "D", "warning")
+_PATHS = {
+    "anthropic_messages": ("thinking",),
+    "bedrock_converse": ("additionalModelRequestFields.thinking", "additionalModelRequestFields.reasoning_config"),
+}
+_RENDERED = ("type", "budget_tokens")
+_OFF: Json = {"type": "disabled"}
+
+
+def _mode(value: Json) -> Json:
+    """What is rendered of it: mode and budget. How thinking is shown in the reply is not."""
+    if not isinstance(value, dict):
+        return _OFF if value is None else value
+    return {name: value[name] for name in _RENDERED if value.get(name) is not None}
+
+
+def _changed(step: Step) -> Evidence | None:
+    found = differs(step, _PATHS, _mode)
+    if found is None or not is_claude(step.after) or not had_cached(step, "messages"):
+        return None
+    return found.evidence(f"the thinking mode or its budget changed between calls {step.turn - 1} and {step.turn}")
+
+
+HAZARD = Hazard(
+    "CKP03", "thinking-config-change", "D", "warning",
+    source=(
+        *chosen(("thinking", "thinking_config", "reasoning_config"), "thinking is set per call by {source}"),
+        Flow(("user", "clock", "choice"), ("thinking",), "thinking is set per call by {source}", in_loop_only=True),
+    ),
+    requests=(RequestRule("step", _changed),),
+)  # fmt: skip

@@ -31,6 +31,43 @@ Leave the choice alone and say it in the newest message; the newest Claude model
 
 from __future__ import annotations
 
+from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.chosen import chosen
+from contextkit.lint.rules.settings import differs, had_cached, has_tool_change, is_claude
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKP04", "tool-choice-change", "D", "warning")
+_PATHS = {
+    "anthropic_messages": ("tool_choice",), "bedrock_converse": ("toolConfig.toolChoice",),
+    "openai_chat": ("parallel_tool_calls",), "openai_responses": ("parallel_tool_calls",),
+}  # fmt: skip
+"""OpenAI's own `tool_choice` is in no key, whatever it says; whether calls may be parallel is in it."""
+_UNSAID: tuple[Json, ...] = (None, {"type": "auto"}, {"auto": {}}, True)
+
+
+def _choice(value: Json) -> Json:
+    """Without what is the default anyway."""
+    if isinstance(value, dict) and value.get("disable_parallel_tool_use") is False:
+        value = {name: item for name, item in value.items() if name != "disable_parallel_tool_use"}
+    return None if any(value == unsaid and type(value) is type(unsaid) for unsaid in _UNSAID) else value
+
+
+def _changed(step: Step) -> Evidence | None:
+    found = differs(step, _PATHS, _choice)
+    if found is None or has_tool_change(step):
+        return None
+    if not (had_cached(step, "messages") if is_claude(step.after) else step.after.row.provider == "openai"):
+        return None
+    what = "whether tools may be called in parallel" if found.path == "parallel_tool_calls" else "the choice of tools"
+    return found.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}")
+
+
+HAZARD = Hazard(
+    "CKP04", "tool-choice-change", "D", "warning",
+    source=(
+        *chosen(("tool_choice", "toolChoice", "parallel_tool_calls"), "the choice of tools is set per call by {source}"),
+        Flow(("user", "choice"), ("tool_choice",), "the choice of tools is set per call by {source}", in_loop_only=True),
+    ),
+    requests=(RequestRule("step", _changed),),
+)  # fmt: skip

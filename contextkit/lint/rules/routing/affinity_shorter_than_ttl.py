@@ -31,6 +31,42 @@ A pin at least as long as the longest lifetime that is asked for, or a route cho
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKR02", "affinity-shorter-than-ttl", "A", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.settings import is_other_model, moved, outlives_pin
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
+
+_PIN = re.compile(
+    r"(?:sticky|affinity|pin|pinned)_(?:\w+_)?(?:ttl|seconds|secs|timeout|expiry|lifetime)(?:_\w+)?$|^default_in_memory_ttl$", re.IGNORECASE
+)
+_LONG = (b'"ttl": "1h"', b"'ttl': '1h'", b'ttl="1h"', b"ttl='1h'", b'"ttl":"1h"')
+_HOUR = 3600
+
+
+def _forgotten(step: Step) -> Evidence | None:
+    """Another place answers behind a pause that the paid hour would have covered."""
+    if is_other_model(step) or not outlives_pin(step):
+        return None
+    found = moved(step)
+    text = f"another place answers after {step.gap_seconds:.0f} seconds, though the entry was paid for an hour"
+    return found.evidence(text) if found else None
+
+
+def _short_pin(node: ast.Assign | ast.keyword, view: View) -> Iterator[Hit]:
+    """`STICKY_SECONDS = 300` beside markers of an hour."""
+    names = [node.arg or ""] if isinstance(node, ast.keyword) else [last_name(target) for target in node.targets]
+    value = node.value.value if isinstance(node.value, ast.Constant) else None
+    seconds = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if 0 < seconds < _HOUR and any(map(_PIN.search, names)) and any(words in view.source for words in _LONG):
+        yield Hit(node.value, f"the pin ends after {seconds} seconds, while the markers of this file pay for an hour")
+
+
+HAZARD = Hazard(
+    "CKR02", "affinity-shorter-than-ttl", "A", "warning",
+    source=(Pattern((ast.Assign, ast.keyword), _short_pin, ("1h",)),), requests=(RequestRule("step", _forgotten),),
+)  # fmt: skip

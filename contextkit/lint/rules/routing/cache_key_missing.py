@@ -31,6 +31,66 @@ A key per conversation, or per group of conversations that share their head, con
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-HAZARD = Hazard("CKR04", "cache-key-missing", "A", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import has_unknown_keywords, is_model_call, keyword, text_of
+from contextkit.lint.rules.openings import Calls
+from contextkit.lint.rules.settings import goes_on, route_key
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+from contextkit.models import MODELS
+
+_ROUTED = ("openai", "x-ai", "fireworks", "mistral", "azure")
+"""Providers whose cache is one machine's, and whose key says which."""
+_CLIENTS = ("openai.OpenAI", "openai.AsyncOpenAI", "openai.AzureOpenAI", "openai.AsyncAzureOpenAI")
+_FRESH_SECONDS = 300
+
+
+def _erratic(calls: Calls) -> Iterator[Evidence]:
+    """Without a key, calls that go on from one another read everything here and nothing there."""
+    for mine in calls.conversations.values():
+        if mine[0].row.cache != "implicit" or mine[0].row.provider not in _ROUTED or any(map(route_key, mine)):
+            continue
+        lost = _lost(mine)
+        if lost and len(lost) < _n_steps(mine):
+            text = f"{len(lost)} of {_n_steps(mine)} calls read nothing of the call before them, and no key says where it was served"
+            yield Evidence(text, path="prompt_cache_key", sent=lost[0])
+
+
+def _steps(mine: Sequence[Sent]) -> list[tuple[Sent, Sent]]:
+    """Neighbours of which the later has all of the earlier and should have read it."""
+    return [(a, b) for a, b in pairwise(mine) if a.usage and b.usage and b.usage.read is not None and _was_there(a, b) and goes_on(a, b)]
+
+
+def _was_there(before: Sent, after: Sent) -> bool:
+    usage = before.usage
+    size = (usage.fresh or 0) + (usage.read or 0) if usage else 0
+    return size >= 2 * before.row.min_tokens and 0 <= after.exchange.at - before.exchange.at <= _FRESH_SECONDS
+
+
+def _n_steps(mine: Sequence[Sent]) -> int:
+    return len(_steps(mine))
+
+
+def _lost(mine: Sequence[Sent]) -> list[Sent]:
+    return [after for _, after in _steps(mine) if after.usage and after.usage.read == 0]
+
+
+def _keyless(node: ast.Call, view: View) -> Iterator[Hit]:
+    """A call of a model that needs the key, in a loop, with a client of OpenAI and without the key."""
+    model = MODELS.get(text_of(keyword(node, "model")))
+    if model is None or model.cache != "implicit" or model.provider != "openai" or view.loop() is None:
+        return
+    if has_unknown_keywords(node) or keyword(node, "prompt_cache_key", "user", "extra_body", "extra_headers") is not None:
+        return
+    if is_model_call(node, view) and view.dotted(node).startswith(_CLIENTS) and view.is_history(keyword(node, "messages", "input") or node):
+        yield Hit(node, "no `prompt_cache_key` ties the calls of this loop to the machine that has their prefix")
+
+
+HAZARD = Hazard(
+    "CKR04", "cache-key-missing", "A", "warning",
+    source=(Pattern((ast.Call,), _keyless, (".create(", ".parse(", ".stream(")),), requests=(RequestRule("session", _erratic),),
+)  # fmt: skip

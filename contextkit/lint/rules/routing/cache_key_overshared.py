@@ -30,6 +30,53 @@ Shard by what is shared: one key per conversation, or per tenant and lane, and a
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator, Sequence
 
-HAZARD = Hazard("CKR05", "cache-key-overshared", "A", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import text_of
+from contextkit.lint.rules.openings import Calls
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_A_MINUTE = 15
+_KEY = "prompt_cache_key"
+
+
+def _crowded(calls: Calls) -> Iterator[Evidence]:
+    """One key over several conversations with more calls in a minute than a machine takes."""
+    by_key: dict[str, list[tuple[str, Sent]]] = {}
+    for name, mine in calls.conversations.items():
+        for sent in mine:
+            key = sent.params.get(_KEY)
+            if isinstance(key, str) and sent.row.cache == "implicit":
+                by_key.setdefault(key, []).append((name, sent))
+    for key, used in by_key.items():
+        first = _overflow(sorted(used, key=lambda pair: pair[1].exchange.at))
+        if first is not None:
+            text = f"more than {_A_MINUTE} calls of {len({name for name, _ in used})} conversations in one minute have the same key"
+            yield Evidence(text, path=_KEY, now=key, sent=first)
+
+
+def _overflow(used: Sequence[tuple[str, Sent]]) -> Sent | None:
+    """The first call that is one too many within a minute, where it is not all one conversation."""
+    for place in range(_A_MINUTE, len(used)):
+        window = used[place - _A_MINUTE : place + 1]
+        if window[-1][1].exchange.at - window[0][1].exchange.at < 60 and len({name for name, _ in window}) > 1:
+            return window[-1][1]
+    return None
+
+
+def _constant(node: ast.keyword, view: View) -> Iterator[Hit]:
+    """`prompt_cache_key="my-app"`, also by way of a constant of the module."""
+    if node.arg != _KEY:
+        return
+    is_named = isinstance(node.value, ast.Name) and node.value.id.isupper() and view.is_constant(node.value)
+    if text_of(node.value) or is_named:
+        yield Hit(node.value, "one cache key for every conversation sends all of them to one machine")
+
+
+HAZARD = Hazard(
+    "CKR05", "cache-key-overshared", "A", "warning",
+    source=(Pattern((ast.keyword,), _constant, (_KEY,)),), requests=(RequestRule("session", _crowded),),
+)  # fmt: skip

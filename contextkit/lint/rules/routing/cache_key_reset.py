@@ -35,5 +35,22 @@ Derive it from something that outlives the process:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.settings import CLAUDE_WIRES, differs
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKR06", "cache-key-reset", "A", "warning", confirmed_by=("prompt_cache_key_changed",))
+_PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_key", "session_id"))
+
+
+def _another(step: Step) -> Evidence | None:
+    found = None if step.after.wire in CLAUDE_WIRES else differs(step, _PATHS)
+    if found is None or found.was is None or found.now is None:
+        return None
+    return found.evidence(f"the key that says where the prefix lies is another one at call {step.turn}")
+
+
+HAZARD = Hazard(
+    "CKR06", "cache-key-reset", "A", "warning",
+    source=(Flow(("id", "clock"), ("cache_key",), "the cache key is made of {source}, so nothing is found again after a restart"),),
+    requests=(RequestRule("step", _another),), confirmed_by=("prompt_cache_key_changed",),
+)  # fmt: skip

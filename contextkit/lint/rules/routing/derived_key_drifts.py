@@ -33,5 +33,18 @@ Send an id that is independent of the text:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.settings import has_new_opening, is_aggregated, is_other_model, moved, route_key
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKR07", "derived-key-drifts", "A", "warning")
+
+def _derived(step: Step) -> Evidence | None:
+    """The opening that an aggregator hashes differs, no id is sent, and where a host was recorded it is another one."""
+    if not is_aggregated(step.after) or is_other_model(step) or route_key(step.after) or not has_new_opening(step):
+        return None
+    host = moved(step)
+    if host is not None:
+        return host.evidence(f"the opening changed without a session id, and {host.now} serves the call instead of {host.was}")
+    return Evidence("the opening changed, and without a session id the route is derived from it", path="session_id")
+
+
+HAZARD = Hazard("CKR07", "derived-key-drifts", "A", "warning", requests=(RequestRule("step", _derived),))

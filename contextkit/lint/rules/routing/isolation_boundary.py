@@ -32,6 +32,50 @@ One credential for a session, chosen at its start; rotate between sessions:
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKR08", "isolation-boundary", "A", "error")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import keyword, last_name
+from contextkit.lint.rules.settings import Differs, account_of, differs, is_other_model
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
+
+_PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_isolation_key",))
+_CLIENTS = re.compile(r"^(?:Async)?(?:Anthropic|OpenAI|AzureOpenAI|AnthropicBedrock|AnthropicVertex)$|^a?completion$|^genai\.Client$")
+_ROTATES = re.compile(r"^_*(?:next|get_next|rotate|pick|random)(?:_\w+)?$")
+_KEYS = re.compile(r"key|cred|token|account", re.IGNORECASE)
+
+
+def _crossed(step: Step) -> Evidence | None:
+    """Another account or project in the model's name, or another key of isolation."""
+    was, now = account_of(step.before), account_of(step.after)
+    if was and now and was != now and not is_other_model(step):
+        return Differs("model", was, now).evidence(f"account {now} is asked after {was}, and their caches are apart")
+    found = differs(step, _PATHS)
+    return found.evidence("the key that keeps caches apart is another one than in the call before") if found else None
+
+
+def _rotating(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`Anthropic(api_key=random.choice(KEYS))`."""
+    value = keyword(node, "api_key")
+    function = view.function()
+    if value is None or function is None or function.name in sanitizers.ONCE or not _CLIENTS.match(last_name(node.func)):
+        return
+    if "choice" in view.kinds(value) or _takes_next(value):
+        yield Hit(value, "the credential rotates, and the cache belongs to the account behind it")
+
+
+def _takes_next(node: ast.expr) -> bool:
+    """`next(keys)`, `pool.next_key()`."""
+    if not isinstance(node, ast.Call) or not _ROTATES.match(last_name(node.func)):
+        return False
+    return any(_KEYS.search(last_name(part)) for part in ast.walk(node))
+
+
+HAZARD = Hazard(
+    "CKR08", "isolation-boundary", "A", "error",
+    source=(Pattern((ast.Call,), _rotating, ("api_key",)),), requests=(RequestRule("step", _crossed),),
+)  # fmt: skip

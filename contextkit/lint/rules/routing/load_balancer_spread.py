@@ -36,6 +36,42 @@ deployment fails:
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKR01", "load-balancer-spread", "A", "error")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import has_unknown_keywords, keyword, text_of
+from contextkit.lint.rules.settings import had_cached, is_aggregated, is_other_model, moved, outlives_pin
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Step
+
+_ROUTERS = ("litellm.Router", "litellm.router.Router")
+_AFFINITY = ("prompt_caching", "deployment_affinity", "session_affinity", "responses_api_deployment_check")
+
+
+def _spread(step: Step) -> Evidence | None:
+    """The same model in another region, or on another platform."""
+    if is_other_model(step) or is_aggregated(step.after) or outlives_pin(step) or not had_cached(step, "tools"):
+        return None
+    found = moved(step)
+    return found.evidence(f"the next call went to another place: {found.was} before, {found.now} now") if found else None
+
+
+def _router(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`litellm.Router(model_list=…)` with nothing that ties a conversation to a deployment."""
+    if not view.dotted(node).endswith(_ROUTERS) or keyword(node, "model_list") is None or has_unknown_keywords(node):
+        return
+    checks = keyword(node, "optional_pre_call_checks")
+    known = isinstance(checks, ast.List) and not any(text_of(item).startswith(_AFFINITY) for item in checks.elts)
+    if checks is None or known:
+        yield Hit(node, "the router spreads the calls of a conversation over deployments that share no cache")
+
+
+HAZARD = Hazard(
+    "CKR01", "load-balancer-spread", "A", "error",
+    source=(
+        Flow(("choice",), ("client",), "each call goes to a client that {source} picks, and each client's cache is another one"),
+        Pattern((ast.Call,), _router, ("Router",)),
+    ),
+    requests=(RequestRule("step", _spread),),
+)  # fmt: skip

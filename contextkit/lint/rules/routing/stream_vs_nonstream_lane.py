@@ -32,6 +32,69 @@ One builder for both, and a measurement of both. A contextkit request is the sam
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-HAZARD = Hazard("CKR09", "stream-vs-nonstream-lane", "B", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import calls_in, has_unknown_keywords, is_model_call, keyword, last_name
+from contextkit.lint.rules.openings import Calls
+from contextkit.lint.rules.settings import goes_on
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_CARRIES = frozenset(
+    {"prompt_cache_key", "cache_control", "extra_headers", "extra_body", "prompt_cache_retention", "tools", "system", "thinking"}
+)
+_LEAST = 2
+_SOON_SECONDS = 300
+
+
+def _one_lane(calls: Calls) -> Iterator[Evidence]:
+    """Of calls that go on from one another, only those that stream read, or only those that do not."""
+    for mine in calls.conversations.values():
+        lanes = {is_stream: _readers(mine, is_stream) for is_stream in (True, False)}
+        reads = {is_stream: [sent for sent in lane if _read(sent)] for is_stream, lane in lanes.items()}
+        for is_stream, lane in lanes.items():
+            if len(lane) >= _LEAST and not reads[is_stream] and len(reads[not is_stream]) >= _LEAST:
+                kind = "that stream" if is_stream else "that do not stream"
+                yield Evidence(f"none of the {len(lane)} calls {kind} read anything, while the others did", path="stream", sent=lane[0])
+
+
+def _readers(mine: Sequence[Sent], is_stream: bool) -> list[Sent]:
+    """Calls of one kind that go on from the call before, soon after it, and whose bill is known."""
+    soon = [(a, b) for a, b in pairwise(mine) if b.usage is not None and b.exchange.at - a.exchange.at <= _SOON_SECONDS]
+    return [b for a, b in soon if bool(b.params.get("stream")) is is_stream and goes_on(a, b)]
+
+
+def _read(sent: Sent) -> int:
+    return (sent.usage.read or 0) if sent.usage else 0
+
+
+def _branches(node: ast.If, view: View) -> Iterator[Hit]:
+    """Two branches ask the model, one streams, and one of them leaves out what the cache needs."""
+    pairs = [(a, b) for a in _asked(node.body, view) for b in _asked(node.orelse, view) if _streams(a) != _streams(b)]
+    for one, other in pairs[:1]:
+        left_out = (_given(one) ^ _given(other)) & _CARRIES
+        if left_out and not has_unknown_keywords(one) and not has_unknown_keywords(other):
+            poorer = one if left_out & _given(other) else other
+            yield Hit(poorer, f"the streaming and the plain call differ in `{min(left_out)}`, so they share no cached prefix")
+
+
+def _asked(body: list[ast.stmt], view: View) -> list[ast.Call]:
+    return [call for call in calls_in(body) if is_model_call(call, view)]
+
+
+def _streams(call: ast.Call) -> bool:
+    value = keyword(call, "stream")
+    return last_name(call.func) == "stream" or (isinstance(value, ast.Constant) and value.value is True)
+
+
+def _given(call: ast.Call) -> frozenset[str]:
+    return frozenset(given.arg for given in call.keywords if given.arg)
+
+
+HAZARD = Hazard(
+    "CKR09", "stream-vs-nonstream-lane", "B", "warning",
+    source=(Pattern((ast.If,), _branches, ("stream",)),), requests=(RequestRule("session", _one_lane),),
+)  # fmt: skip

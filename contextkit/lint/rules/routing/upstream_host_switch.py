@@ -32,6 +32,55 @@ Send a session id, and after the first success name the host that has the prefix
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKR03", "upstream-host-switch", "A", "error")
+from contextkit.canonical import Json
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import keyword, text_of
+from contextkit.lint.rules.settings import Differs, dig, has_new_opening, is_aggregated, is_other_model, moved, outlives_pin, route_key
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
+
+_CLIENTS = ("openai.OpenAI", "openai.AsyncOpenAI")
+_AGGREGATORS = ("openrouter.ai",)
+_PINS = (b"session_id", b"x-session-id", b"prompt_cache_key", b"allow_fallbacks", b'"order"', b"'order'")
+
+
+def _switched(step: Step) -> Evidence | None:
+    """The recorded host differs, or the request itself asks for another first host."""
+    if is_other_model(step) or not is_aggregated(step.after) or outlives_pin(step):
+        return None
+    if has_new_opening(step) and not route_key(step.after):
+        return None  # the key that the aggregator derives is another one: that is the cause
+    found = moved(step) or _asked(step)
+    return found.evidence(f"{found.now} serves this call, {found.was} the one before") if found else None
+
+
+def _asked(step: Step) -> Differs | None:
+    was, now = _first(step.before), _first(step.after)
+    return Differs("provider.order", was, now) if was is not None and now is not None and was != now else None
+
+
+def _first(sent: Sent) -> Json:
+    """The host a request asks for first."""
+    for name in ("order", "only"):
+        hosts = dig(sent.params, f"provider.{name}")
+        if isinstance(hosts, list) and hosts:
+            return hosts[0]
+    return None
+
+
+def _unpinned(node: ast.Call, view: View) -> Iterator[Hit]:
+    """A client of an aggregator in a file that pins no route."""
+    base = text_of(keyword(node, "base_url"))
+    if not view.dotted(node).endswith(_CLIENTS) or not any(host in base for host in _AGGREGATORS):
+        return
+    if not any(pin in view.source for pin in _PINS) and b".create(" in view.source:
+        yield Hit(node, "calls through an aggregator carry neither a session id nor an order of hosts, so any host may serve the next one")
+
+
+HAZARD = Hazard(
+    "CKR03", "upstream-host-switch", "A", "error",
+    source=(Pattern((ast.Call,), _unpinned, ("openrouter.ai",)),), requests=(RequestRule("step", _switched),),
+)  # fmt: skip

@@ -44,6 +44,7 @@ from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.wording import CLOCK, DATE, added_with, front_name, varies_in
+from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -59,6 +60,8 @@ def _clock_put_in(step: Step, change: Change) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKS01", "clock-in-system", "A", "error", requests=(RequestRule("change", _clock, 10), RequestRule("change", _clock_put_in, 40)),
+    "CKS01", "clock-in-system", "A", "error",
+    source=(Flow(("clock",), ("system", "front"), "{source} is a time of day and reaches {sink}, so that no two requests begin alike"),),
+    requests=(RequestRule("change", _clock, 10), RequestRule("change", _clock_put_in, 40)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

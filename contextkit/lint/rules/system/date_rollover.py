@@ -46,6 +46,7 @@ from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.wording import DATE, added_with, front_name, varies_in
+from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -61,6 +62,8 @@ def _date_put_in(step: Step, change: Change) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKS02", "date-rollover", "A", "warning", requests=(RequestRule("change", _date, 9), RequestRule("change", _date_put_in, 42)),
+    "CKS02", "date-rollover", "A", "warning",
+    source=(Flow(("date",), ("system", "front"), "{source} is taken anew for each request and reaches {sink}: midnight rewrites it"),),
+    requests=(RequestRule("change", _date, 9), RequestRule("change", _date_put_in, 42)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -44,6 +44,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.openings import Calls, Opening, openings
 from contextkit.lint.rules.shapes import differs_only_in
 from contextkit.lint.rules.wording import GIT_LINE, PATH, Edited, between, edited, front_name, is_front
+from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SHARED = 0.5
@@ -77,5 +78,6 @@ def _apart(calls: Calls) -> Iterator[Evidence]:
 
 HAZARD = Hazard(
     "CKS04", "env-snapshot-in-system", "A", "warning",
+    source=(Flow(("place",), ("system",), "{source} tells where the program runs and reaches {sink}: nothing behind it is shared"),),
     requests=(RequestRule("change", _moved, 26), RequestRule("session", _apart)), confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

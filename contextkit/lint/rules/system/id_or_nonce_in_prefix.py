@@ -46,6 +46,7 @@ import re
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.wording import ABOUT, GIT_LINE, ID, added_with, edited, front_name, is_about, varies_in
+from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SHORT = re.compile(r"\b(?=\w*\d)\w{1,64}\b")
@@ -74,6 +75,7 @@ def _id_put_in(step: Step, change: Change) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKS03", "id-or-nonce-in-prefix", "A", "error",
+    source=(Flow(("id",), ("system", "front"), "{source} is another one each time and reaches {sink}: the prefix ends there"),),
     requests=(RequestRule("change", _id, 12), RequestRule("change", _counter, 28), RequestRule("change", _id_put_in, 43)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

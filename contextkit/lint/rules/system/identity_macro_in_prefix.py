@@ -42,6 +42,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.openings import Calls, Opening, openings
 from contextkit.lint.rules.shapes import differs_only_in
 from contextkit.lint.rules.wording import ID, MOMENT, PATH, between
+from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Evidence, RequestRule
 
 _SPAN, _BEHIND, _FRONT = 80, 2_000, 0.25
@@ -67,4 +68,8 @@ def _is_name(was: str, now: str) -> bool:
     return is_short and is_near and not is_other and any(char.isalpha() for char in found.span[1])
 
 
-HAZARD = Hazard("CKS11", "identity-macro-in-prefix", "B", "warning", requests=(RequestRule("session", _by_person),))
+HAZARD = Hazard(
+    "CKS11", "identity-macro-in-prefix", "B", "warning",
+    source=(Flow(("person",), ("system",), "{source} is another one for each user and reaches {sink}: nothing behind it is shared"),),
+    requests=(RequestRule("session", _by_person),),
+)  # fmt: skip

@@ -40,8 +40,14 @@ Read the file when the session begins, store what was read with the session, and
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.syntax import last_name, text_in, words_in
 from contextkit.lint.rules.wording import edited, front_name, is_about
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _PAUSE = 300
@@ -65,7 +71,29 @@ def _edited(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"lines in one place of the system text changed during a pause of {pause}, as when a file is read again")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "MEMORY.md", "SOUL.md", "AGENT.md", ".cursorrules", ".windsurfrules",
+          "copilot-instructions")  # fmt: skip
+_READS = frozenset({"read_text", "open", "read", "read_file", "load_file", "read_bytes"})
+_PROMPTS = re.compile(r"system|prompt|instruction", re.IGNORECASE)
+
+
+def _read_anew(call: ast.Call, view: View) -> Iterator[Hit]:
+    """An instruction file that is read where the prompt is made."""
+    if last_name(call.func) not in _READS or not any(name in text_in(call) for name in _FILES):
+        return
+    around = view.parents()
+    function = view.function()
+    statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
+    targets = words_in(statement) if isinstance(statement, ast.Assign) else ""
+    if function and function.name != "__init__" and (_PROMPTS.search(function.name) or _PROMPTS.search(targets)):
+        yield Hit(call, "an instruction file is read again where the prompt is made: an edit rewrites every open session")
+
+
 HAZARD = Hazard(
-    "CKS07", "instruction-file-reload", "A", "warning", requests=(RequestRule("change", _named, 20), RequestRule("change", _edited, 74)),
+    "CKS07", "instruction-file-reload", "A", "warning",
+    source=(Pattern((ast.Call,), _read_anew, _FILES),),
+    requests=(RequestRule("change", _named, 20), RequestRule("change", _edited, 74)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

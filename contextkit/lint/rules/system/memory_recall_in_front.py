@@ -47,6 +47,7 @@ from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.wording import front_name, is_about, new_turn
+from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
 
@@ -78,6 +79,8 @@ def _spoke(before: Sent, after: Sent) -> bool:
 
 
 HAZARD = Hazard(
-    "CKS05", "memory-recall-in-front", "A", "error", requests=(RequestRule("change", _labelled, 22), RequestRule("change", _per_turn, 50)),
+    "CKS05", "memory-recall-in-front", "A", "error",
+    source=(Flow(("recall",), ("system", "front"), "{source} finds something else for each question and reaches {sink}"),),
+    requests=(RequestRule("change", _labelled, 22), RequestRule("change", _per_turn, 50)),
     confirmed_by=("system_changed", "messages_changed", "input_changed"),
 )  # fmt: skip

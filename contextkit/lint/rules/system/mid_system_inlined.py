@@ -40,9 +40,14 @@ system messages between turns as such.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import messages
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, last_name, messages_of
 from contextkit.lint.rules.wording import edited
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -73,7 +78,40 @@ def _grown(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"system text grew by {len(found.span[1]):,} characters at its end, as when a message of the role system is hoisted")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+def _hoisted(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """All messages of the role system, joined into one text."""
+    names = messages_of(function, view)
+    for node in inside(function) if names else ():
+        if isinstance(node, ast.Call) and last_name(node.func) == "join":
+            if any(_is_system(test, names) for test in _tests(node)):
+                yield Hit(node, "messages of the role system are joined from wherever they stand: each new one rewrites the front")
+        elif isinstance(node, ast.If) and _is_system(node.test, names):
+            yield from (Hit(part, "a system message is added to the text in front, wherever it stands: each new one rewrites the front")
+                        for part in node.body if _adds(part))  # fmt: skip
+
+
+def _tests(join: ast.Call) -> list[ast.expr]:
+    """The conditions of what is joined."""
+    given = join.args[0] if join.args else None
+    return [test for loop in given.generators for test in loop.ifs] if isinstance(given, ast.ListComp | ast.GeneratorExp) else []
+
+
+def _is_system(test: ast.expr, names: dict[str, bool]) -> bool:
+    sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) else []
+    is_role = any(isinstance(side, ast.Constant) and side.value == "system" for side in sides)
+    return is_role and any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(test))
+
+
+def _adds(node: ast.stmt) -> bool:
+    is_said = isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Subscript | ast.Attribute | ast.BinOp)
+    return is_said and isinstance(node, ast.AugAssign) and "system" in last_name(node.target).lower()
+
+
 HAZARD = Hazard(
-    "CKS13", "mid-system-inlined", "B", "warning", requests=(RequestRule("change", _reminder, 14), RequestRule("change", _grown, 80)),
+    "CKS13", "mid-system-inlined", "B", "warning",
+    source=(Pattern(FUNCTIONS, _hoisted, ('"system"', "'system'")),),
+    requests=(RequestRule("change", _reminder, 14), RequestRule("change", _grown, 80)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -42,7 +42,13 @@ contextkit has no such list: breakpoints are placed after the request is laid ou
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.syntax import last_name
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -57,7 +63,29 @@ def _section_in_front(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"a section of the system changed in front of the marked block {step.before.blocks[last].path}")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_MARKING = re.compile(r"Cach\w*Middleware$|PromptCach")
+_ADDING = re.compile(r"(?:Memory|Skills?|Todo\w*|Planning|SubAgent|Filesystem|Context|Dynamic\w*|Prompt\w*|Instruction\w*)Middleware$")
+
+
+def _later(given: ast.keyword, view: View) -> Iterator[Hit]:
+    """A middleware that adds text, behind the one that sets the marker."""
+    names = [last_name(item.func if isinstance(item, ast.Call) else item) for item in _items(given)]
+    marks = next((i for i, name in enumerate(names) if _MARKING.search(name)), len(names))
+    for item, name in zip(_items(given)[marks + 1 :], names[marks + 1 :], strict=True):
+        if _ADDING.search(name) and not _MARKING.search(name):
+            yield Hit(item, f"{name} comes behind {names[marks]}: what it adds to the prompt stands in front of the marker")
+
+
+def _items(given: ast.keyword) -> list[ast.expr]:
+    is_list = given.arg in ("middleware", "middlewares") and isinstance(given.value, ast.List | ast.Tuple)
+    return given.value.elts if is_list and isinstance(given.value, ast.List | ast.Tuple) else []
+
+
 HAZARD = Hazard(
-    "CKS09", "middleware-order", "A", "warning", requests=(RequestRule("change", _section_in_front, 70),),
+    "CKS09", "middleware-order", "A", "warning",
+    source=(Pattern((ast.keyword,), _later, ("Middleware",)),),
+    requests=(RequestRule("change", _section_in_front, 70),),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -41,6 +41,7 @@ import re
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import tail
 from contextkit.lint.rules.wording import BOX, edited, front_name, is_front
+from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _PLANNER = re.compile(rb'"name":\s*"[^"]*(?:todo|plan|task|checklist)[^"]*"', re.IGNORECASE)
@@ -62,6 +63,7 @@ def _after_planning(step: Step, change: Change) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKS06", "plan-or-todo-in-system", "A", "error",
+    source=(Flow(("plan",), ("system",), "{source} changes while the agent works and reaches {sink}, in front of the history"),),
     requests=(RequestRule("change", _plan, 24), RequestRule("change", _after_planning, 45)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

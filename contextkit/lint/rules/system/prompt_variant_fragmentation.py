@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.wording import edited
+from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
 
@@ -64,6 +65,7 @@ def _system(sent: Sent) -> list[bytes]:
 
 HAZARD = Hazard(
     "CKS12", "prompt-variant-fragmentation", "C", "note",
+    source=(Flow(("choice",), ("system",), "{source} chooses a text for {sink} anew for each request"),),
     requests=(RequestRule("change", _alternates, 15), RequestRule("change", _labelled, 25)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -39,8 +39,13 @@ contextkit marks the end of a constant head and the end of the history by itself
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.syntax import constant_keys, words_in
 from contextkit.lint.rules.wording import edited
+from contextkit.lint.source.rule import Hit, Kind, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -53,7 +58,38 @@ def _volatile_end(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"the end of a marked system block changed, its first {found.share:.0%} stayed: one marker stands behind both")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_VOLATILE: frozenset[Kind] = frozenset({"clock", "date", "id", "recall", "plan", "user", "place", "choice", "person"})
+
+
+def _one_block(block: ast.Dict, view: View) -> Iterator[Hit]:
+    """A marked block of the system whose text joins what stays and what varies."""
+    keys = constant_keys(block)
+    text = keys.get("text")
+    if "cache_control" not in keys or text is None or not _stays(text, view) or not view.kinds(text) & _VOLATILE:
+        return
+    if any(_is_system(node) for node in view.parents()):
+        yield Hit(text, "what stays and what varies stand in one block in front of its marker: each call writes it, none reads it")
+
+
+def _stays(text: ast.expr, view: View) -> bool:
+    """Whether a part of it is a fixed text."""
+    parts = text.values if isinstance(text, ast.JoinedStr) else [text.left, text.right] if isinstance(text, ast.BinOp) else []
+    return any(view.is_constant(part) for part in parts) or bool(not parts and isinstance(text, ast.Name | ast.Call))
+
+
+def _is_system(node: ast.AST) -> bool:
+    if isinstance(node, ast.keyword):
+        return (node.arg or "").startswith("system")
+    if isinstance(node, ast.Assign):
+        return any("system" in words_in(target) for target in node.targets)
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and "system" in node.name
+
+
 HAZARD = Hazard(
-    "CKS08", "static-and-volatile-one-block", "A", "error", requests=(RequestRule("change", _volatile_end, 72),),
+    "CKS08", "static-and-volatile-one-block", "A", "error",
+    source=(Pattern((ast.Dict,), _one_block, ("cache_control",)),),
+    requests=(RequestRule("change", _volatile_end, 72),),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -44,9 +44,15 @@ epoch.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_switch, model_of
+from contextkit.lint.rules.syntax import last_name
 from contextkit.lint.rules.wording import edited
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -62,7 +68,24 @@ def _changed(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"system text changed, {edited(change).share:.0%} of it stayed; only its shape is known, not what rebuilt it")
 
 
+# In code --------------------------------------------------------------------------------------------------------------------------
+
+_BUILDS = re.compile(
+    r"_*(?:re)?(?:build|make|render|create|generate|compose|assemble|construct)_(?:\w+_)?system_(?:prompt|message|instructions?|text)$"
+)
+_PATHS = re.compile(r"(?:^|_)(?:resume|reload|restore|rehydrate|reopen|switch_model|set_model|change_model|load_session|continue_session)")
+
+
+def _rebuilt(call: ast.Call, view: View) -> Iterator[Hit]:
+    function = view.function()
+    name = last_name(call.func)
+    if function and _PATHS.search(function.name) and _BUILDS.match(name):
+        yield Hit(call, f"{name}() makes the system prompt anew in {function.name}(): the session goes on under another one")
+
+
 HAZARD = Hazard(
-    "CKS10", "system-prompt-rebuilt", "A", "warning", requests=(RequestRule("change", _at_switch, 50), RequestRule("change", _changed, 90)),
+    "CKS10", "system-prompt-rebuilt", "A", "warning",
+    source=(Pattern((ast.Call,), _rebuilt, ("system_prompt", "system_message", "system_instruction", "system_text")),),
+    requests=(RequestRule("change", _at_switch, 50), RequestRule("change", _changed, 90)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

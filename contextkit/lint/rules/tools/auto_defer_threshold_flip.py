@@ -39,6 +39,69 @@ In contextkit tools are sealed with the `Context`, so the mode they were given i
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT05", "auto-defer-threshold-flip", "A", "warning", confirmed_by=("tools_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import mentions, words_of
+from contextkit.lint.rules.toolsets import is_search_tool, named, set_moves
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_SIZE = re.compile(r"(?:^|_)(?:n|num|count|size|tokens?|total)(?:_|$)")
+_TOOLS = re.compile(r"tools?(?:_|$)|schemas?(?:_|$)")
+_LIMIT = re.compile(r"(?:^|_)(?:max|limit|threshold|budget|cutoff)(?:_|$)", re.IGNORECASE)
+_DEFERS = re.compile(r"defer|lazy|tool_search|search_tool|inline_tools|bridge_tool|on_demand", re.IGNORECASE)
+_ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+
+
+def _flipped(step: Step, change: Change) -> Evidence | None:
+    found = set_moves(step, change)
+    if found is None:
+        return None
+    flips = [*found.held_back, *found.promoted]
+    has_search = any(map(is_search_tool, (*found.gone, *found.come)))
+    moved = len(found.gone) + len(found.come)
+    if len(flips) > 1 or found.held_back or (has_search and moved > 2):
+        way = "deferred" if found.held_back or (has_search and found.gone and len(found.now) < len(found.was)) else "sent in full"
+        text = f"{max(len(flips), moved)} tools are {way} at call {step.turn}"
+        return Evidence(f"{text}: {named(flips or [*found.gone, *found.come])}")
+    return None
+
+
+def _threshold(node: ast.If | ast.IfExp, view: View) -> Iterator[Hit]:
+    """A number or size of tools beside a limit decides whether they are deferred."""
+    function = view.function()
+    tests = [part for part in ast.walk(node.test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], _ORDERS)]
+    found = next((test for test in tests if _counts_tools(test, view)), None)
+    if found is None or function is None or function.name in sanitizers.ONCE:
+        return
+    body = [*node.body, *node.orelse] if isinstance(node, ast.If) else [node.body, node.orelse]
+    if any(mentions(part, _DEFERS) for part in body) or (mentions(found, _DEFERS)):
+        yield Hit(found, "a limit tested for each request turns tools sent in full into deferred ones in mid-session, and back")
+
+
+def _counts_tools(test: ast.Compare, view: View) -> bool:
+    sides = [test.left, *test.comparators]
+    return any(map(_is_limit, sides)) and any(_is_count(side, view) for side in sides)
+
+
+def _is_limit(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int) and node.value > 2
+    return any(_LIMIT.search(word) or word.isupper() for word in words_of(node))
+
+
+def _is_count(node: ast.expr, view: View) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "len" and bool(node.args) and view.is_tools(node.args[0])
+    return any(_SIZE.search(word) and _TOOLS.search(word) for word in words_of(node)) and isinstance(node, ast.Name | ast.Attribute)
+
+
+HAZARD = Hazard(
+    "CKT05", "auto-defer-threshold-flip", "A", "warning",
+    source=(Pattern((ast.If, ast.IfExp), _threshold, ("defer", "lazy", "search", "inline")),),
+    requests=(RequestRule("change", _flipped, 20),), confirmed_by=("tools_changed",),
+)  # fmt: skip

@@ -36,6 +36,31 @@ With contextkit: `context.notice("New skill: changelog")`, written once and neve
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import orjson
 
-HAZARD = Hazard("CKT09", "catalogue-in-tool-description", "B", "warning", confirmed_by=("tools_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.shapes import differing_strings, paired
+from contextkit.lint.rules.toolsets import list_edit
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+
+def _entry(step: Step, change: Change) -> Evidence | None:
+    """One definition whose text gained or lost entries of a list."""
+    pairs = paired(change) if change.level == "tools" else []
+    if len(pairs) != 1 or pairs[0][0].role != pairs[0][1].role:
+        return None
+    texts = differing_strings(*(orjson.loads(block.body) for block in pairs[0])) or []
+    edits = [list_edit(*pair) for pair in texts]
+    if not edits or not all(came or went for came, went in edits):
+        return None
+    came, went = ([item for edit in edits for item in edit[side]] for side in (0, 1))
+    what = [f"{came[0][:40]!r} came" if came else "", f"{went[0][:40]!r} went" if went else ""]
+    return Evidence(f"a list in the description of {pairs[0][1].role} changed: {', '.join(filter(None, what))}")
+
+
+HAZARD = Hazard(
+    "CKT09", "catalogue-in-tool-description", "B", "warning",
+    source=(Flow(("listing",), ("tool",), "{source} is listed in a tool's description and changes it with every entry", in_loop_only=True),),
+    requests=(RequestRule("change", _entry, 22),), confirmed_by=("tools_changed",),
+)  # fmt: skip

@@ -42,6 +42,59 @@ A contextkit toolbox never grows by itself; give it the bridge tool.
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT06", "deferred-tool-promoted", "A", "error", confirmed_by=("tools_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import last_name, mentions, text_of
+from contextkit.lint.rules.toolsets import Moves, named, set_moves, was_searched
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_PROMOTES = re.compile(r"^_*(?:promote|undefer|inline|activate_deferred|load_deferred)(?:_\w*tools?\w*)?$")
+_TOOLS = re.compile(r"tool|catalog|registry", re.IGNORECASE)
+
+
+def _promoted(step: Step, change: Change) -> Evidence | None:
+    found = set_moves(step, change)
+    if found is None or found.gone or found.held_back or not _is_found(step, found):
+        return None
+    new = [*found.promoted, *found.come]
+    return Evidence(f"{named(new)} joined the {len(found.was)} tools in front" + " right behind a search for tools" * bool(found.come))
+
+
+def _is_found(step: Step, found: Moves) -> bool:
+    if found.promoted:
+        return len(found.promoted) == 1 and not found.come
+    return 0 < len(found.come) <= 5 and all(was_searched(step, block.role) for block in found.come)
+
+
+def _call(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`registry.promote(name)`, `tool.pop("defer_loading")`."""
+    if not isinstance(node.func, ast.Attribute) or _is_once(view):
+        return
+    is_promotion = _PROMOTES.match(node.func.attr) and any(mentions(part, _TOOLS) for part in (node.func.value, *node.args))
+    is_pop = node.func.attr == "pop" and bool(node.args) and text_of(node.args[0]) == "defer_loading"
+    if is_promotion or (is_pop and view.loop() is None):
+        yield Hit(node, "a tool found in mid-session joins the tools in front of the prompt")
+
+
+def _flag(node: ast.Assign, view: View) -> Iterator[Hit]:
+    """`tool["defer_loading"] = False`."""
+    is_off = isinstance(node.value, ast.Constant) and node.value.value is False
+    if is_off and any(last_name(target) == "defer_loading" for target in node.targets) and not _is_once(view):
+        yield Hit(node, "a tool found in mid-session joins the tools in front of the prompt")
+
+
+def _is_once(view: View) -> bool:
+    function = view.function()
+    return function is None or function.name in sanitizers.ONCE
+
+
+HAZARD = Hazard(
+    "CKT06", "deferred-tool-promoted", "A", "error",
+    source=(Pattern((ast.Call,), _call, ("promote", "defer", "inline_")), Pattern((ast.Assign,), _flag, ("defer",))),
+    requests=(RequestRule("change", _promoted, 30),), confirmed_by=("tools_changed",),
+)  # fmt: skip

@@ -40,6 +40,45 @@ price.
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT03", "per-turn-tool-selection", "A", "error", confirmed_by=("tools_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.toolsets import named, set_moves
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_SELECTS = re.compile(
+    r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"
+)
+_ASKED = re.compile(r"query|question|prompt|message|input|intent|task|text|turn", re.IGNORECASE)
+
+
+def _selected(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`select_tools(question)` in the function that asks the model."""
+    if not _SELECTS.match(last_name(node.func)) or not view.calls_model():
+        return
+    given = [*node.args, *(one.value for one in node.keywords)]
+    if any(_ASKED.search(last_name(part)) for value in given for part in ast.walk(value)):
+        yield Hit(node, f"`{last_name(node.func)}` chooses the tools anew for each request")
+
+
+def _other_choice(step: Step, change: Change) -> Evidence | None:
+    found = set_moves(step, change)
+    if found is None or found.is_rename or not (found.gone or found.come):
+        return None
+    text = f"another choice of tools: {len(found.was)} before, {len(found.now)} now"
+    gone, come = (f"; without {named(found.gone)}" if found.gone else "", f"; with {named(found.come)}" if found.come else "")
+    return Evidence(text + gone + come)
+
+
+HAZARD = Hazard(
+    "CKT03", "per-turn-tool-selection", "A", "error",
+    source=(
+        Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others", in_loop_only=True),
+        Pattern((ast.Call,), _selected, ("_tools",)),
+    ),
+    requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),
+)  # fmt: skip

@@ -42,6 +42,62 @@ On OpenAI `tool_choice` of type `allowed_tools` restricts the choice without tou
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT11", "permission-removes-tool", "A", "warning", confirmed_by=("tools_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import is_per_turn, last_name, mentions, statements
+from contextkit.lint.rules.toolsets import called_now, named, said_now, set_moves
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.tables import sinks
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_MODE = re.compile(
+    r"\b(?:plan(?:ning)?|ask|read[- ]?only|edit|act|build|review|auto|architect|code|debug|chat|agent|safe|yolo|bypass)[- _]mode\b"
+    r"|\bmode\b\s*(?:is|=|:|changed|switched)|\bswitch(?:ed|ing)?\s+to\s+.{0,40}\b(?:mode|agent)\b|\bpermissions?\b"
+    r"|\bnot (?:allowed|permitted)\b"
+    r"|\byou are (?:now )?(?:in|the)\b.{0,40}\b(?:mode|agent)\b|\bhand(?:ed|ing)?[ -]?(?:off|over)\b|\btransferred to\b|\bagent\s*[:=]",
+    re.IGNORECASE,
+)
+_SWITCHES = re.compile(rb"exit_?plan|enter_?plan|plan_?mode|switch_?mode|set_?mode|transfer_to_|hand_?off|switch_?agent", re.IGNORECASE)
+_RULES = re.compile(
+    r"^_*(?:\w+_)?(?:modes?|permissions?|roles?|read_?only|is_allowed|allows|allowed(?:_\w+)?|denied(?:_\w+)?|blocked(?:_\w+)?|disallowed(?:_\w+)?"
+    r"|polic(?:y|ies)|is_permitted|can_use\w*|authorized|deny(?:_\w+)?)$"
+)
+_MODES = re.compile(r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$")
+
+
+def _moded(step: Step, change: Change) -> Evidence | None:
+    found = set_moves(step, change)
+    if found is None or found.is_rename or not (found.gone or found.come):
+        return None
+    sign = _MODE.search(said_now(step))
+    call = next((block for block in called_now(step) if _SWITCHES.search(block.body)), None)
+    if sign is None and call is None:
+        return None
+    moved = named(found.gone) + " went" if found.gone else named(found.come) + " came"
+    return Evidence(f"{moved} at the call that says {sign[0]!r}" if sign else f"{moved} at the call behind a change of mode")
+
+
+def _filtered(node: ast.ListComp | ast.GeneratorExp, view: View) -> Iterator[Hit]:
+    """`[tool for tool in tools if mode.allows(tool)]` where the request is made."""
+    conditions = [test for clause in node.generators for test in clause.ifs if mentions(test, _RULES)]
+    if conditions and view.is_tools(node.generators[0].iter) and is_per_turn(view) and not all(map(view.is_constant, conditions)):
+        yield Hit(node, "a mode or permission takes tools out of the request, and with them the whole prefix")
+
+
+def _branch(node: ast.If, view: View) -> Iterator[Hit]:
+    """`if plan_mode: tools = READ_ONLY_TOOLS`."""
+    if not any(_MODES.match(last_name(part)) for part in ast.walk(node.test)) or view.is_constant(node.test) or not is_per_turn(view):
+        return
+    for statement in statements(node.body):
+        if isinstance(statement, ast.Assign) and any(isinstance(one, ast.Name) and sinks.TOOLS.match(one.id) for one in statement.targets):
+            yield Hit(statement, "a mode or permission takes tools out of the request, and with them the whole prefix")
+
+
+HAZARD = Hazard(
+    "CKT11", "permission-removes-tool", "A", "warning",
+    source=(Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)), Pattern((ast.If,), _branch, ("tools",))),
+    requests=(RequestRule("change", _moded, 45),), confirmed_by=("tools_changed",),
+)  # fmt: skip

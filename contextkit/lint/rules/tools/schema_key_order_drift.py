@@ -42,6 +42,61 @@ holds those bytes.
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT07", "schema-key-order-drift", "A", "error", confirmed_by=("tools_changed",))
+import orjson
+
+from contextkit.canonical import Json
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import field, last_name
+from contextkit.lint.rules.shapes import is_same_value, paired
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
+
+_MAKES = ("list", "tuple", "set", "frozenset")
+
+
+def _respelled(step: Step, change: Change) -> Evidence | None:
+    pairs = paired(change) if change.level == "tools" else []
+    if not pairs or not all(was.role == now.role and is_same_schema(was, now) for was, now in pairs):
+        return None
+    return Evidence(f"{len(pairs)} definitions say the same with keys, or required names, in another order: {pairs[0][1].role}")
+
+
+def is_same_schema(was: Block, now: Block) -> bool:
+    """Whether two definitions are the same JSON but for the order of keys and of `required`."""
+    return is_same_value(was, now) or _settled(orjson.loads(was.body)) == _settled(orjson.loads(now.body))
+
+
+def _settled(value: Json, key: str = "") -> Json:
+    if isinstance(value, dict):
+        return {name: _settled(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        is_set = key == "required" and all(isinstance(item, str) for item in value)
+        return sorted(value) if is_set else [_settled(item) for item in value]
+    return value
+
+
+def _required(node: ast.Dict, view: View) -> Iterator[Hit]:
+    """`{"properties": …, "required": list(set(…))}`."""
+    value = field(node, "required")
+    if value is None or field(node, "properties") is None or not _is_set(value):
+        return
+    yield Hit(value, "`required` takes the order of a set, which differs from process to process")
+
+
+def _is_set(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call) and last_name(node.func) in _MAKES:
+        return last_name(node.func) in _MAKES[2:] or (bool(node.args) and _is_set(node.args[0]))
+    return isinstance(node, ast.Set | ast.SetComp)
+
+
+HAZARD = Hazard(
+    "CKT07", "schema-key-order-drift", "A", "error",
+    source=(
+        Flow(("unordered",), ("schema",), "the schema takes the order of {source}, which differs from process to process"),
+        Pattern((ast.Dict,), _required, ("required",)),
+    ),
+    requests=(RequestRule("change", _respelled, 15),), confirmed_by=("tools_changed",),
+)  # fmt: skip

@@ -36,6 +36,98 @@ In contextkit `context.spawn(task, tools=[...])` is such a lane: its own log and
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT13", "server-tool-toggle", "D", "warning", confirmed_by=("system_changed", "tools_changed"))
+import orjson
+
+from contextkit.canonical import Json
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import calls_in, field, last_name, text_of
+from contextkit.lint.rules.settings import had_cached, is_claude
+from contextkit.lint.rules.shapes import paired
+from contextkit.lint.rules.toolsets import SERVER_TOOL, is_server_tool, named, set_moves
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
+
+_MAKERS = re.compile(r"^(?:Web(?:Search|Fetch)\w*Tool\w*|GoogleSearch|FileSearchTool|CodeInterpreterTool)$")
+_WORDS = ("web_search", "web_fetch", "code_execution", "file_search", "WebSearch", "WebFetch", "GoogleSearch")
+
+
+def _toggled(step: Step, change: Change) -> Evidence | None:
+    found = set_moves(step, change)
+    moved = [*found.gone, *found.come] if found else []
+    if found is None or not moved or found.held_back or found.promoted or not all(map(is_server_tool, moved)):
+        return None
+    what = [f"{named(found.gone)} was switched off" if found.gone else "", f"{named(found.come)} was switched on" if found.come else ""]
+    return Evidence(f"{' and '.join(filter(None, what))} at call {step.turn}")
+
+
+def _cited(step: Step, change: Change) -> Evidence | None:
+    """Documents that were sent before say otherwise now whether they are cited."""
+    pairs = paired(change) if change.level == "messages" else []
+    if not pairs or not all(_uncited(was) == _uncited(now) for was, now in pairs):
+        return None
+    return Evidence(f"citations were switched {'on' if _is_cited(pairs[0][1]) else 'off'} for a document that was sent before")
+
+
+def _uncited(block: Block) -> Json:
+    value = orjson.loads(block.body)
+    is_document = isinstance(value, dict) and "source" in value
+    return {key: item for key, item in value.items() if key != "citations"} if is_document else block.body.hex()
+
+
+def _is_cited(block: Block) -> bool:
+    citations = block.value.get("citations") if isinstance(block.value, dict) and block.type == "document" else None
+    return isinstance(citations, dict) and bool(citations.get("enabled"))
+
+
+def _first_cited(step: Step) -> Evidence | None:
+    """A new document turns citations on for the whole conversation: the provider writes instructions for them into the system text."""
+    if not is_claude(step.after) or not had_cached(step, "system") or any(change.is_cached for change in step.changes):
+        return None
+    if any(map(_is_cited, step.before.blocks)):
+        return None
+    first = next((block for block in step.after.blocks if _is_cited(block)), None)
+    text = "the first document with citations rewrites the system text"
+    return Evidence(text, path=f"{first.path}.citations", now="enabled") if first else None
+
+
+def _added(node: ast.If, view: View) -> Iterator[Hit]:
+    """`if wants_search: tools.append({"type": "web_search_…"})` where the model is asked."""
+    if view.is_constant(node.test) or not view.calls_model():
+        return
+    for call in calls_in(node.body):
+        if _adds(call, view) and any(_is_server_tool(part) for given in call.args for part in ast.walk(given)):
+            yield Hit(call, "a server tool is switched on for some calls only; each change computes system and messages again")
+
+
+def _adds(call: ast.Call, view: View) -> bool:
+    is_call = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend", "insert")
+    return is_call and isinstance(call.func, ast.Attribute) and view.is_tools(call.func.value)
+
+
+def _chosen(node: ast.IfExp, view: View) -> Iterator[Hit]:
+    """`[WEB_SEARCH] if wants_search else []`."""
+    if view.is_constant(node.test) or not any(_is_server_tool(part) for side in (node.body, node.orelse) for part in ast.walk(side)):
+        return
+    if view.calls_model() and any(isinstance(above, ast.keyword) and above.arg == "tools" for above in view.parents()):
+        yield Hit(node, "a server tool is switched on for some calls only; each change computes system and messages again")
+
+
+def _is_server_tool(node: ast.AST) -> bool:
+    if isinstance(node, ast.Dict):
+        return bool(SERVER_TOOL.match(text_of(field(node, "type"))))
+    return isinstance(node, ast.Call) and bool(_MAKERS.match(last_name(node.func)))
+
+
+HAZARD = Hazard(
+    "CKT13", "server-tool-toggle", "D", "warning",
+    source=(
+        Pattern((ast.If,), _added, _WORDS),
+        Pattern((ast.IfExp,), _chosen, _WORDS),
+    ),
+    requests=(RequestRule("change", _toggled, 11), RequestRule("change", _cited, 11), RequestRule("step", _first_cited)),
+    confirmed_by=("system_changed", "tools_changed"),
+)  # fmt: skip

@@ -40,6 +40,56 @@ A contextkit `Toolbox` is sealed: reconnecting replaces the connection behind a 
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT10", "tool-defs-re-rendered", "A", "warning", confirmed_by=("tools_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.tables import sinks
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_AGAIN = re.compile(
+    r"^_*(?:\w+_)?(?:refresh|reconnect|reload|restart|rebuild|resync|re_?register|re_?initiali[sz]e)(?:_\w+)?$|^_*(?:on|handle)_(?:\w+_)?(?:list_)?changed$"
+)
+_OWNERS = ("self", "cls", "session", "state")
+_COPIES = ("list", "dict", "set", "tuple", "sorted", "get", "copy", "deepcopy")
+
+
+def _rendered(step: Step, change: Change) -> Evidence | None:
+    """Whatever else differs in the tools."""
+    if change.level != "tools" or not change.is_first:
+        return None
+    older = [block.body for sent in step.earlier[-3:-1] for block in sent.blocks if block.level == "tools"]
+    is_back = bool(change.now) and all(block.body in older for block in change.now)
+    count = max(len(change.was), len(change.now))
+    name = (change.now or change.was)[0].role
+    return Evidence(f"{count} tool definitions {'are back to what they were' if is_back else 'were made anew and differ'}: {name}")
+
+
+def _again(node: ast.FunctionDef | ast.AsyncFunctionDef, view: View) -> Iterator[Hit]:
+    """A handler for refresh or reconnect that fills the tools again."""
+    if not _AGAIN.match(node.name):
+        return
+    for part in ast.walk(node):
+        if isinstance(part, ast.Assign) and _is_made(part.value) and any(map(_is_kept_tools, part.targets)):
+            yield Hit(part, f"`{node.name}` makes the tool definitions anew; what comes out may have other bytes")
+
+
+def _is_kept_tools(target: ast.expr) -> bool:
+    return isinstance(target, ast.Attribute) and bool(sinks.TOOLS.match(target.attr)) and last_name(target.value) in _OWNERS
+
+
+def _is_made(value: ast.expr) -> bool:
+    inner = value.value if isinstance(value, ast.Await) else value
+    if isinstance(inner, ast.ListComp | ast.DictComp):
+        return True
+    return isinstance(inner, ast.Call) and last_name(inner.func) not in _COPIES
+
+
+HAZARD = Hazard(
+    "CKT10", "tool-defs-re-rendered", "A", "warning",
+    source=(Pattern((ast.FunctionDef, ast.AsyncFunctionDef), _again, ("tool",)),), requests=(RequestRule("change", _rendered, 90),),
+    confirmed_by=("tools_changed",),
+)  # fmt: skip

@@ -44,5 +44,20 @@ differs on reopening raises `HeadChanged` and names the place.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.shapes import is_reorder
+from contextkit.lint.source.rule import Flow
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-HAZARD = Hazard("CKT01", "tool-order-drift", "A", "error", confirmed_by=("tools_changed",))
+
+def _moved(step: Step, change: Change) -> Evidence | None:
+    if change.level != "tools" or not is_reorder(change):
+        return None
+    moved = next(now.role for was, now in zip(change.was, change.now, strict=True) if was.role != now.role or was.body != now.body)
+    return Evidence(f"the same {len(change.now)} tools stand in another order: {moved} is first to have moved")
+
+
+HAZARD = Hazard(
+    "CKT01", "tool-order-drift", "A", "error",
+    source=(Flow(("unordered",), ("tools",), "tools are sent in the order of {source}, which nobody promised"),),
+    requests=(RequestRule("change", _moved, 10),), confirmed_by=("tools_changed",),
+)  # fmt: skip

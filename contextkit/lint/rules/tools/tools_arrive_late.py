@@ -41,6 +41,63 @@ another set, and its miss has a name.
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT02", "tools-arrive-late", "A", "error", confirmed_by=("tools_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import field, is_per_turn, keyword, last_name
+from contextkit.lint.rules.toolsets import Moves, are_whole_servers, named, names, set_moves
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
+
+
+def _flapped(step: Step, change: Change) -> Evidence | None:
+    """All tools of a server came, went or came back together."""
+    found = set_moves(step, change)
+    if found is None or found.is_rename or not are_whole_servers([*found.gone, *found.come], [*_kept(found.was, found.gone)]):
+        return None
+    what = [f"{named(found.gone)} went" * bool(found.gone), f"{named(found.come)} came" * bool(found.come)]
+    return Evidence(f"tools of a server changed at call {step.turn}: {', '.join(filter(None, what))}")
+
+
+def _kept(was: tuple[Block, ...], gone: tuple[Block, ...]) -> list[Block]:
+    return [block for block in was if block not in gone]
+
+
+def _late(step: Step, change: Change) -> Evidence | None:
+    """Tools came that no call before had, or those at the end of the list went."""
+    found = set_moves(step, change)
+    if found is None or found.is_swap or found.is_rename:
+        return None
+    known = {name for sent in step.earlier for name in names(sent)}
+    if found.come and not known & {block.role for block in found.come}:
+        return Evidence(f"{len(found.come)} tools appeared at call {step.turn}: {named(found.come)}")
+    if found.gone and 3 * len(found.gone) <= len(found.was) and found.was[-len(found.gone) :] == found.gone:
+        return Evidence(f"the last {len(found.gone)} tools vanished at call {step.turn}: {named(found.gone)}")
+    return _returned(step, found)
+
+
+def _returned(step: Step, found: Moves) -> Evidence | None:
+    """What came had stood at the end of an earlier list that was otherwise this one."""
+    if not found.come or found.now[-len(found.come) :] != found.come or 3 * len(found.come) > len(found.now):
+        return None
+    now = {block.role for block in found.now}
+    was_before = any(names(sent) == now for sent in step.earlier[:-1])
+    return Evidence(f"{len(found.come)} tools came back at call {step.turn}: {named(found.come)}") if was_before else None
+
+
+def _listed(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
+    """`create(tools=await server.list_tools(), …)` in a function that is called for each turn."""
+    is_maker = isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()
+    tools = field(node, "tools") if isinstance(node, ast.Dict) else keyword(node, "tools")
+    if tools is None or (is_maker and view.loop() is None) or not is_per_turn(view):
+        return
+    if "server" in view.kinds(tools):
+        yield Hit(tools, "the tools of a server are listed anew for each request, so one that is late or gone changes the whole prefix")
+
+
+HAZARD = Hazard(
+    "CKT02", "tools-arrive-late", "A", "error",
+    source=(Pattern((ast.Call, ast.Dict), _listed, ("_tools",)),),
+    requests=(RequestRule("change", _flapped, 50), RequestRule("change", _late, 60)), confirmed_by=("tools_changed",),
+)  # fmt: skip

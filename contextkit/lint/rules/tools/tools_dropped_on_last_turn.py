@@ -39,6 +39,86 @@ words.")`, or for one call `context.request(tool_choice={"type": "none"})`; the 
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT04", "tools-dropped-on-last-turn", "A", "warning", confirmed_by=("tools_changed",))
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import field, is_nothing, is_per_turn, last_name, mentions, statements, text_of
+from contextkit.lint.rules.toolsets import Moves, named, names, said_now, set_moves
+from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_FINISHES = re.compile(r"^(?:final|finish|submit|answer|respond|done|complete|terminate|summar|report|structured_output)", re.IGNORECASE)
+_TOLD = re.compile(
+    r"final answer|last (?:step|turn|iteration|call)|max(?:imum|\.)? (?:number of )?(?:steps|iterations|turns|tool calls)"
+    r"|(?:step|iteration|turn) limit|no (?:more|further) tools?|without (?:us|call)ing (?:any )?(?:more |further )?tools?|answer now"
+    r"|\bsummari[sz]e\b|wrap up|\bconclude\b",
+    re.IGNORECASE,
+)
+_LAST = re.compile(
+    r"(?:^|_)(?:last|final|finali[sz]e|max|limit|exhausted|summar\w*|remaining|recover\w*|wrap_?up|force_\w*)(?:_|$)|budget", re.IGNORECASE
+)
+_MORE = (ast.Lt, ast.LtE)
+
+
+def _dropped(step: Step, change: Change) -> Evidence | None:
+    found = set_moves(step, change)
+    if found is None or found.held_back or found.promoted:
+        return None
+    if not found.now:
+        return Evidence(f"all {len(found.was)} tools are gone at call {step.turn}")
+    if found.gone and _is_finish(found):
+        return Evidence(f"only {named(found.now)} is left of {len(found.was)} tools at call {step.turn}")
+    if found.gone and not found.come and _TOLD.search(said_now(step)):
+        return Evidence(f"{len(found.gone)} tools are gone at the call that is told to end: {named(found.gone)}")
+    return _back(step, found)
+
+
+def _is_finish(found: Moves) -> bool:
+    return len(found.now) == 1 < len(found.was) and bool(_FINISHES.match(found.now[0].role))
+
+
+def _back(step: Step, found: Moves) -> Evidence | None:
+    """After a call without tools they are there again."""
+    if found.was or not any(names(sent) for sent in step.earlier[:-1]):
+        return None
+    return Evidence(f"{len(found.come)} tools are back after a call without any")
+
+
+def _branch(node: ast.If, view: View) -> Iterator[Hit]:
+    """A branch on the last step that takes the tools away."""
+    if not mentions(node.test, _LAST) or not is_per_turn(view):
+        return
+    is_before = isinstance(node.test, ast.UnaryOp) or (isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], _MORE))
+    for statement in statements(node.orelse if is_before else node.body):
+        if _takes_away(statement):
+            yield Hit(statement, "the last call of a run is sent without its tools, and shares no prefix with the calls before it")
+
+
+def _takes_away(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return statement.value is not None and is_nothing(statement.value) and any(last_name(target) == "tools" for target in targets)
+    if isinstance(statement, ast.Delete):
+        return any(isinstance(target, ast.Subscript) and text_of(target.slice) == "tools" for target in statement.targets)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and last_name(call.func) == "pop" and bool(call.args) and text_of(call.args[0]) == "tools"
+
+
+def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
+    """`tools=[] if is_last else TOOLS`."""
+    if not mentions(node.test, _LAST) or is_nothing(node.body) == is_nothing(node.orelse) or not is_per_turn(view):
+        return
+    above = view.parents()[-1]
+    is_argument = isinstance(above, ast.keyword) and above.arg == "tools"
+    is_stored = isinstance(above, ast.Assign) and any(last_name(target) == "tools" for target in above.targets)
+    if is_argument or is_stored or (isinstance(above, ast.Dict) and field(above, "tools") is node):
+        yield Hit(node, "the last call of a run is sent without its tools, and shares no prefix with the calls before it")
+
+
+HAZARD = Hazard(
+    "CKT04", "tools-dropped-on-last-turn", "A", "warning",
+    source=(Pattern((ast.If,), _branch, ("tools",)), Pattern((ast.IfExp,), _choice, ("tools",))),
+    requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
+)  # fmt: skip

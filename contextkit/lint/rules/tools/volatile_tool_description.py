@@ -40,6 +40,75 @@ With contextkit: a constant docstring under `@tool`, and `context.notice(f"The f
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+import ast
+import re
+from collections.abc import Iterator
 
-HAZARD = Hazard("CKT08", "volatile-tool-description", "A", "error", confirmed_by=("tools_changed",))
+import orjson
+
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.shapes import differing_span, differing_strings, differs_only_in, paired
+from contextkit.lint.rules.wording import ID, MOMENT, PATH
+from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
+from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
+
+_URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'<>)]+|\blocalhost:\d+")
+_VALUES = (("a time or date", MOMENT), ("an address", _URL), ("an id", ID), ("a path", PATH))
+_LONGEST = 120
+_KINDS: tuple[Kind, ...] = ("clock", "date", "id", "place", "environ", "person", "choice")
+
+
+def _value(step: Step, change: Change) -> Evidence | None:
+    """Texts in the definitions differ in nothing but values of a kind."""
+    pairs = _texts(change)
+    kind = next((kind for kind, pattern in _VALUES if pairs and all(differs_only_in(pattern, *pair) for pair in pairs)), "")
+    return Evidence(f"{kind} changed in the description of {change.now[0].role}: {_shown(pairs[0])}") if kind else None
+
+
+def _short(step: Step, change: Change) -> Evidence | None:
+    """One definition differs in a few words that stand for others."""
+    pairs = _texts(change) if len(change.now) == 1 else []
+    if len(pairs) != 1:
+        return None
+    _, was, now = differing_span(*pairs[0])
+    is_value = was.strip() and now.strip() and max(len(was), len(now)) <= _LONGEST and "\n" not in was + now
+    return Evidence(f"a value changed in the description of {change.now[0].role}: {_shown(pairs[0])}") if is_value else None
+
+
+def _texts(change: Change) -> list[tuple[str, str]]:
+    """Pairs of texts that differ in definitions that are otherwise equal."""
+    pairs = paired(change) if change.level == "tools" else []
+    found = [_differing(was, now) for was, now in pairs]
+    return [pair for texts in found for pair in texts] if all(found) else []
+
+
+def _differing(was: Block, now: Block) -> list[tuple[str, str]]:
+    return (differing_strings(orjson.loads(was.body), orjson.loads(now.body)) or []) if was.role == now.role else []
+
+
+def _shown(pair: tuple[str, str]) -> str:
+    _, was, now = differing_span(*pair)
+    return f"{was[:40]!r} became {now[:40]!r}"
+
+
+def _edited(node: ast.Assign | ast.AugAssign, view: View) -> Iterator[Hit]:
+    """`function.__doc__ = f"… {os.getcwd()}"`: a tool's description made at run time."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    function = view.function()
+    is_once = function is None or function.name in sanitizers.ONCE
+    if any(isinstance(target, ast.Attribute) and last_name(target) == "__doc__" for target in targets):
+        varying = view.kinds(node.value) & set(_KINDS)
+        if varying and not (is_once and varying <= {"clock", "date", "id", "environ", "choice", "person"}):
+            yield Hit(node, f"a docstring that becomes a tool's description is made at run time and holds a {min(varying)}")
+
+
+HAZARD = Hazard(
+    "CKT08", "volatile-tool-description", "A", "error",
+    source=(
+        Flow(_KINDS, ("tool",), "{source} varies and stands in a tool's description"),
+        Pattern((ast.Assign, ast.AugAssign), _edited, ("__doc__",)),
+    ),
+    requests=(RequestRule("change", _value, 18), RequestRule("change", _short, 35)), confirmed_by=("tools_changed",),
+)  # fmt: skip

@@ -1,0 +1,157 @@
+"""How a project wants to be linted: `[tool.contextkit.lint]` of the pyproject.toml nearest to the linted path.
+
+Takes a path, gives a `LintConfig`; an unknown key or a wrong value is an error that names it. Knows nothing of rules.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from contextkit.errors import UsageError
+from contextkit.lint.source.rule import Kind, Sink
+
+_KINDS, _SINKS = frozenset(get_args(Kind)), frozenset(get_args(Sink))
+
+
+@dataclass(frozen=True, slots=True)
+class LintConfig:
+    """What is looked for, and where not."""
+
+    select: tuple[str, ...] = ("CK",)
+    """Codes, or beginnings of codes, that are looked for."""
+    ignore: tuple[str, ...] = ()
+    """Codes, or beginnings of codes, that are not; a longer beginning wins over a shorter one."""
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Glob → codes that are not looked for in the files it matches."""
+    exclude: tuple[str, ...] = ()
+    """Globs of files and folders that are left out."""
+    sources: Mapping[str, Kind] = field(default_factory=dict)
+    """Full name of a function → what its result is."""
+    named_sinks: Mapping[str, Sink] = field(default_factory=dict)
+    """Name of a variable, attribute, key or keyword → what it is."""
+    call_sinks: Mapping[str, tuple[str, Sink]] = field(default_factory=dict)
+    """Full name of a function → (argument, what it is)."""
+    sanitizers: tuple[str, ...] = ()
+    """Full names of functions whose result does not vary."""
+    path: str = ""
+    """The file it was read from, empty where there is none."""
+
+    def is_selected(self, code: str, file: str = "") -> bool:
+        """Whether a code is looked for, in a file.
+
+        >>> LintConfig(select=("CKS",), ignore=("CKS02",)).is_selected("CKS01")
+        True
+        """
+        chosen = max((len(name) for name in self.select if code.startswith(name)), default=-1)
+        dropped = max((len(name) for name in self.ignore if code.startswith(name)), default=-1)
+        if code != "CK000" and (chosen < 0 or dropped >= chosen):
+            return False
+        if code == "CK000" and dropped == len(code):
+            return False
+        return not file or not any(_is_meant(file, glob) and code.startswith(names) for glob, names in self.per_file_ignores.items())
+
+
+def _is_meant(file: str, glob: str) -> bool:
+    posix = Path(file).as_posix()
+    return fnmatch.fnmatch(posix, glob) or fnmatch.fnmatch(posix, f"*/{glob}")
+
+
+def read_config(path: str | Path) -> LintConfig:
+    """The config that holds for a file or folder: of the nearest pyproject.toml above it that has one; `UsageError` where it is wrong."""
+    start = Path(path).absolute()
+    for folder in (start, *start.parents):
+        file = folder / "pyproject.toml"
+        if folder.is_dir() and file.is_file():
+            table = _table(file)
+            if table is not None:
+                return config_of(table, str(file))
+    return LintConfig()
+
+
+def _table(file: Path) -> Mapping[str, Any] | None:
+    try:
+        with file.open("rb") as stream:
+            whole = tomllib.load(stream)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: not TOML: {error}") from None
+    found = whole.get("tool", {}).get("contextkit", {}).get("lint")
+    return None if found is None else _mapping(f"{file}: [tool.contextkit.lint]", found)
+
+
+def config_of(table: Mapping[str, Any], path: str = "pyproject.toml") -> LintConfig:
+    """The config a table says; `UsageError` names an unknown key or a wrong value.
+
+    >>> config_of({"select": ["CKS"]}).select
+    ('CKS',)
+    """
+    where = f"{path}: [tool.contextkit.lint]"
+    unknown = sorted(table.keys() - _KEYS.keys())
+    if unknown:
+        raise UsageError(f"{where} has an unknown key {unknown[0]!r}; it may have {', '.join(_KEYS)}")
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found.update(_KEYS[key](f"{where} {key}", value))
+    return LintConfig(**found, path=path)
+
+
+def _mapping(where: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} must be a table, not {value!r}")
+    return value
+
+
+def _names(where: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"{where} must be a list of texts, not {value!r}")
+    return tuple(value)
+
+
+def _list_of(field_name: str) -> Callable[[str, object], dict[str, Any]]:
+    return lambda where, value: {field_name: _names(where, value)}
+
+
+def _ignores(where: str, value: object) -> dict[str, Any]:
+    return {"per_file_ignores": {glob: _names(f"{where}.{glob}", names) for glob, names in _mapping(where, value).items()}}
+
+
+def _sources(where: str, value: object) -> dict[str, Any]:
+    table = _mapping(where, value)
+    for name, kind in table.items():
+        _known(f"{where}.{name}", kind, _KINDS)
+    return {"sources": dict(table)}
+
+
+def _sinks(where: str, value: object) -> dict[str, Any]:
+    """`name = "system"` for a name, `"pkg.call(argument)" = "system"` for a call."""
+    named: dict[str, str] = {}
+    called: dict[str, tuple[str, str]] = {}
+    for name, sink in _mapping(where, value).items():
+        _known(f"{where}.{name}", sink, _SINKS)
+        function, bracket, argument = name.partition("(")
+        if bracket:
+            called[function] = argument.rstrip(")"), sink
+        else:
+            named[name] = sink
+    return {"named_sinks": named, "call_sinks": called}
+
+
+def _known(where: str, word: object, words: frozenset[str]) -> None:
+    if word not in words:
+        raise UsageError(f"{where} is {word!r}; it must be one of {', '.join(sorted(words))}")
+
+
+_KEYS: Mapping[str, Callable[[str, object], dict[str, Any]]] = {
+    "select": _list_of("select"),
+    "ignore": _list_of("ignore"),
+    "per-file-ignores": _ignores,
+    "exclude": _list_of("exclude"),
+    "sources": _sources,
+    "sinks": _sinks,
+    "sanitizers": _list_of("sanitizers"),
+}
+"""Key of the table → what reads it."""

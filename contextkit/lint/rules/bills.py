@@ -1,0 +1,138 @@
+"""What the bill of a call says, beside what its text and its time let one expect.
+
+Takes calls and steps with their usage, answers questions about them; knows no hazard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.lint.rules.marks import n_bytes, n_tokens
+from contextkit.lint.trace.rule import Block, Sent, Step
+
+_INERT = frozenset({
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "stop_sequences", "stop", "metadata", "stream", "stream_options",
+    "temperature", "top_p", "top_k", "store", "user", "diagnostics", "cache_control", "prompt_cache_options", "n", "seed",
+    "safety_identifier", "prewarm",
+})  # fmt: skip
+"""Fields that are not rendered into the prompt (prompt-caching documentation of Anthropic and OpenAI)."""
+SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "bash_code_execution", "text_editor_code_execution", "tool_search", "mcp_")
+"""Beginnings of the names of tools that run at the provider, several calls of the model behind one bill."""
+
+
+def read(sent: Sent) -> int | None:
+    """Tokens read, None where nobody said."""
+    return sent.usage.read if sent.usage else None
+
+
+def written(sent: Sent) -> int:
+    """Tokens written, as far as they were told."""
+    return (sent.usage.write_5m or 0) + (sent.usage.write_1h or 0) if sent.usage else 0
+
+
+def counted(usage: Usage) -> int:
+    """All input tokens that were told."""
+    return (usage.fresh or 0) + (usage.read or 0) + (usage.write_5m or 0) + (usage.write_1h or 0)
+
+
+def left_by(sent: Sent) -> int:
+    """Tokens that a call is known to have left in the cache: what it read and what it wrote."""
+    return (read(sent) or 0) + written(sent)
+
+
+def began(sent: Sent) -> float | None:
+    """When the answer began, None where nobody said."""
+    known = (sent.exchange.first_byte_at, sent.exchange.ended_at)
+    return next((at for at in known if at is not None), None)
+
+
+def is_same_request(step: Step) -> bool:
+    """Whether nothing that keys a prompt differs but text: the model, the parameters, and no call failed."""
+    if step.before.exchange.error or step.after.exchange.error or step.before.exchange.model != step.after.exchange.model:
+        return False
+    return keyed(step.before) == keyed(step.after)
+
+
+def keyed(sent: Sent) -> dict[str, Json]:
+    """The parameters that may be part of what is cached."""
+    return {name: value for name, value in sent.params.items() if name not in _INERT}
+
+
+def is_kept(step: Step) -> bool:
+    """Whether the later call only goes on, with the same parameters."""
+    return not step.changes and is_same_request(step)
+
+
+def is_self_hosted(sent: Sent) -> bool:
+    """Whether the model is one that the table does not know, asked in OpenAI's words: an engine somebody runs."""
+    return not sent.row.provider and sent.wire in ("openai_chat", "openai_responses")
+
+
+def is_silent(sent: Sent) -> bool:
+    """Whether the bill says, or does not deny, that nothing was read and nothing written."""
+    return not read(sent) and not written(sent)
+
+
+def read_of_shared(step: Step, shared: int) -> tuple[int, int] | None:
+    """Tokens read and tokens that both calls begin with; None where the bill does not say."""
+    got = read(step.after)
+    return None if got is None else (got, n_tokens(step.after, 0, shared))
+
+
+def asks_nothing(sent: Sent) -> bool:
+    """Whether the call generates nothing: it warms a cache or keeps it warm."""
+    limits = (sent.params.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"))
+    return sent.params.get("prewarm") is True or any(limit in (0, 1) and not isinstance(limit, bool) for limit in limits)
+
+
+def uses_server_tools(sent: Sent) -> bool:
+    """Whether a tool that runs at the provider is offered or was used."""
+    return any(_is_server_tool(block) for block in sent.blocks if block.level == "tools" or block.type in ("call", "result"))
+
+
+def _is_server_tool(block: Block) -> bool:
+    kind = block.value.get("type") if isinstance(block.value, dict) else None
+    return isinstance(kind, str) and (kind == "server_tool_use" or kind.startswith(SERVER_TOOLS))
+
+
+def common(one: Sequence[Block], other: Sequence[Block]) -> int:
+    """Leading blocks that are the same."""
+    most = min(len(one), len(other))
+    return next((i for i in range(most) if one[i] is not other[i] and (one[i].body, one[i].level) != (other[i].body, other[i].level)), most)
+
+
+def by_session(calls: Sequence[Sent]) -> Mapping[str, list[Sent]]:
+    """Session → its calls, in order of their starts."""
+    found: dict[str, list[Sent]] = {}
+    for sent in calls:
+        found.setdefault(sent.exchange.session, []).append(sent)
+    return {name: sorted(mine, key=lambda sent: (sent.exchange.at, sent.index)) for name, mine in found.items()}
+
+
+def bytes_a_token(calls: Sequence[Sent]) -> float | None:
+    """Bytes a token in this conversation, from a call that read nothing, so that every way of counting agrees on it."""
+    for sent in calls:
+        if sent.usage and sent.usage.read == 0 and counted(sent.usage) > 0:
+            return n_bytes(sent.blocks) / counted(sent.usage)
+    return None
+
+
+def repeated(blocks: Sequence[Block]) -> Iterator[tuple[Block, Block]]:
+    """Calls of a tool that say the same as an earlier one, each with the one before it."""
+    said: dict[bytes, list[Block]] = {}
+    for block in blocks:
+        if block.type == "call":
+            said.setdefault(_said(block), []).append(block)
+    for same in said.values():
+        yield from pairwise(same)
+
+
+def _said(block: Block) -> bytes:
+    """Name and arguments, the id left out."""
+    value = block.value if isinstance(block.value, dict) else {}
+    inner = value.get("function", value)
+    inside = inner if isinstance(inner, dict) else {}
+    return repr((inside.get("name"), inside.get("arguments", inside.get("input")))).encode("utf-8", "replace")

@@ -1,0 +1,97 @@
+"""Where code asks a model again and again: functions called per turn, the names a condition looks at, parts of requests.
+
+Takes syntax and a view of it, answers questions that several source rules share; knows no hazard.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from contextkit.lint.source.rule import View
+from contextkit.lint.source.tables import sanitizers, sinks
+
+
+def is_per_turn(view: View) -> bool:
+    """Whether the function around is called for each turn: by its name, or since it asks the model; one that a session runs once is not."""
+    function = view.function()
+    if function is None or function.name in sanitizers.ONCE:
+        return False
+    return bool(sinks.PER_TURN.match(function.name)) or view.calls_model()
+
+
+def words_of(node: ast.AST) -> Iterator[str]:
+    """The names, attributes and constant texts in an expression."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Attribute):
+            yield part.attr
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def mentions(node: ast.AST, words: re.Pattern[str]) -> bool:
+    """Whether a name, attribute or text in an expression matches.
+
+    >>> mentions(ast.parse("step == self.max_steps", mode="eval").body, re.compile("max_"))
+    True
+    """
+    return any(words.search(word) for word in words_of(node))
+
+
+def keyword(call: ast.Call, *names: str) -> ast.expr | None:
+    """The value of the first keyword argument of one of these names."""
+    return next((given.value for name in names for given in call.keywords if given.arg == name), None)
+
+
+def has_unknown_keywords(call: ast.Call) -> bool:
+    """Whether a call passes on a dict of further arguments."""
+    return any(given.arg is None for given in call.keywords)
+
+
+def text_of(node: ast.AST | None) -> str:
+    """The text of a constant, empty for anything else."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def field(node: ast.Dict, name: str) -> ast.expr | None:
+    """The value under a constant key of a dict display."""
+    return next((value for key, value in zip(node.keys, node.values, strict=True) if text_of(key) == name), None)
+
+
+def last_name(node: ast.AST) -> str:
+    """The last name of a name, an attribute, or a subscript with a text for a key."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return text_of(node.slice) if isinstance(node, ast.Subscript) else ""
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block and of the blocks inside it, those of functions and classes left out."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            yield from statements(getattr(statement, name, []))
+
+
+def calls_in(body: list[ast.stmt]) -> Iterator[ast.Call]:
+    """Every call in a block."""
+    return (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def is_nothing(node: ast.AST) -> bool:
+    """Whether an expression is None or an empty list."""
+    is_none = isinstance(node, ast.Constant) and node.value is None
+    return is_none or (isinstance(node, ast.List | ast.Tuple) and not node.elts) or last_name(node) in ("NOT_GIVEN", "omit", "Omit")
+
+
+def is_model_call(call: ast.Call, view: View) -> bool:
+    """Whether a call asks a model through one of the known clients."""
+    name = view.dotted(call)
+    return name in sinks.MODEL_CALLS or ".".join(name.rsplit(".", 2)[-2:]) in sinks.MODEL_CALLS or name.endswith("chat.completions.create")

@@ -1,0 +1,124 @@
+"""A setting of a request that differs from call to call because a condition on the turn decides it.
+
+Takes syntax and the names of a setting, gives where it is decided; knows no hazard.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from contextkit.lint.rules.callsites import is_model_call, is_per_turn, last_name, statements, words_of
+from contextkit.lint.source.rule import Hit, Pattern, View
+
+TURN = re.compile(
+    r"(?:^|_)(?:steps?|turns?|iterations?|iter|attempts?|retr(?:y|ies)|rounds?|last|final|remaining|left|used|difficulty|complexity|complex|simple"
+    r"|easy|hard|trivial|phase|stage|planning|escalat\w*|interactive|waiting|question|query)(?:_|$)", re.IGNORECASE,
+)  # fmt: skip
+"""Names of what differs between the turns of one conversation."""
+_DEPTH = 3
+
+
+def passed(names: tuple[str, ...], message: str, holding: str = "") -> Pattern:
+    """A setting of any of these names that a call is given; `message` may hold `{source}`, the condition.
+
+    With `holding` a text in the value has to hold it.
+    """
+    return Pattern((ast.Call,), partial(_passed, names=names, message=message, holding=holding), names)
+
+
+def chosen(names: tuple[str, ...], message: str) -> tuple[Pattern, ...]:
+    """The same, and the setting stored in a request that is made step by step."""
+    return passed(names, message), Pattern((ast.Assign,), partial(_stored, names=names, message=message), names)
+
+
+def _passed(node: ast.Call, view: View, *, names: tuple[str, ...], message: str, holding: str) -> Iterator[Hit]:
+    """`create(effort="low" if is_simple(step) else "high", messages=history)`."""
+    given = [one for one in node.keywords if one.arg in names]
+    if not given or not _asks(node, view):
+        return
+    for one in given:
+        cause = _cause(one.value, view, _DEPTH) if not holding or _holds(one.value, view, holding) else None
+        if cause is not None:
+            yield Hit(one.value, message.replace("{source}", f"`{_text(cause)}`"))
+
+
+def _holds(node: ast.expr, view: View, text: str) -> bool:
+    """Whether a text in an expression, or in what its variable is set to, holds another."""
+    nodes = [node, *(_values(node.id, view) if isinstance(node, ast.Name) else ())]
+    return any(text in word for one in nodes for word in words_of(one))
+
+
+def _asks(node: ast.Call, view: View) -> bool:
+    """Whether a call asks a model, or is one that takes a history."""
+    takes = any(one.arg in ("messages", "input", "contents", "history") for one in node.keywords)
+    return is_model_call(node, view) or (takes and is_per_turn(view) and not last_name(node.func)[:1].isupper())
+
+
+def _stored(node: ast.Assign, view: View, *, names: tuple[str, ...], message: str) -> Iterator[Hit]:
+    """`request["effort"] = "low"` below a condition on the turn, or chosen by one."""
+    target = node.targets[0]
+    if not isinstance(target, ast.Subscript) or last_name(target) not in names or not is_per_turn(view):
+        return
+    cause = _cause(node.value, view, _DEPTH)
+    above = [] if cause is not None else [one.test for one in view.parents() if isinstance(one, ast.If) and _is_about_turn(one.test)]
+    found = cause or (above[-1] if above else None)
+    if found is not None:
+        yield Hit(node, message.replace("{source}", f"`{_text(found)}`"))
+
+
+def _cause(node: ast.expr, view: View, depth: int) -> ast.expr | None:
+    """The condition, or the name, that makes an expression differ from turn to turn."""
+    if isinstance(node, ast.IfExp):
+        return node.test if _is_about_turn(node.test) else _first((node.body, node.orelse), view, depth)
+    if isinstance(node, ast.Name):
+        return (_in_branches(node.id, view) or _first(_values(node.id, view), view, depth - 1)) if depth else None
+    if isinstance(node, ast.Dict):
+        return _first(node.values, view, depth)
+    if isinstance(node, ast.Call | ast.BinOp | ast.Subscript):
+        return next((part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute) and _is_turn(part)), None)
+    return None
+
+
+def _is_about_turn(test: ast.expr) -> bool:
+    """Whether a condition looks at something that differs between turns; a text it compares with is not looked at."""
+    return any(isinstance(part, ast.Name | ast.Attribute) and _is_turn(part) for part in ast.walk(test))
+
+
+def _is_turn(node: ast.Name | ast.Attribute) -> bool:
+    return bool(TURN.search(last_name(node)))
+
+
+def _first(nodes: object, view: View, depth: int) -> ast.expr | None:
+    found = (_cause(one, view, depth) for one in nodes if isinstance(one, ast.expr)) if isinstance(nodes, list | tuple) else iter(())
+    return next((one for one in found if one is not None), None)
+
+
+def _assigned(view: View) -> Iterator[ast.Assign]:
+    function = view.function()
+    return (one for one in statements(function.body) if isinstance(one, ast.Assign)) if function else iter(())
+
+
+def _values(name: str, view: View) -> list[ast.expr]:
+    """What the function around assigns to a variable."""
+    return [one.value for one in _assigned(view) if any(isinstance(target, ast.Name) and target.id == name for target in one.targets)]
+
+
+def _in_branches(name: str, view: View) -> ast.expr | None:
+    """The condition on the turn below which the function around sets a variable."""
+    function = view.function()
+    branches = (one for one in statements(function.body) if isinstance(one, ast.If) and _is_about_turn(one.test)) if function else iter(())
+    for branch in branches:
+        for one in statements(branch.body):
+            if isinstance(one, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in one.targets):
+                return branch.test
+    return None
+
+
+def _text(node: ast.expr) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+

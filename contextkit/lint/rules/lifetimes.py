@@ -1,0 +1,99 @@
+"""Which entries of an earlier call are over when a later one comes, and whether a call finds what another wrote.
+
+Takes steps and calls with their times, answers questions about them; knows no hazard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contextkit.lint.rules.bills import common, keyed, left_by, read
+from contextkit.lint.rules.marks import is_reached, marks_of, n_head, n_shared, n_tokens, reach
+from contextkit.lint.trace.rule import Block, Sent, Step
+
+_LEAST_TOKENS = 500
+_READ = 0.5
+"""Share of what was there from which on it counts as read: somebody kept it warm, or the provider kept it longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What the call before left, and time took away."""
+
+    tokens: int
+    """How much."""
+    ttl_seconds: int
+    """How long it lived."""
+    path: str
+    """Up to where it went."""
+    is_in_time_from_end: bool
+    """Whether the gap is within the lifetime when it is measured from the end of the answer."""
+
+
+def expired(step: Step) -> Expired | None:
+    """What was lost to the time between two calls; None where nothing was, or where the bill says that it was read."""
+    gap = step.gap_seconds
+    if gap <= _shortest(step.before) or step.before.exchange.error:
+        return None
+    found = _of_marks(step, gap) if step.before.row.cache == "breakpoints" else _of_prefix(step, gap)
+    if found is None or found.tokens < _LEAST_TOKENS or _was_read(step):
+        return None
+    return found
+
+
+def _shortest(sent: Sent) -> int:
+    return min((mark.ttl_seconds for mark in marks_of(sent)), default=sent.row.default_ttl_seconds)
+
+
+def _of_marks(step: Step, gap: float) -> Expired | None:
+    seen, marks = reach(step), marks_of(step.before)
+    shared = [mark for mark in marks if mark.index <= seen.best]
+    over = [mark for mark in shared if mark.ttl_seconds < gap]
+    alive = max((mark.index + 1 for mark in shared if mark.ttl_seconds >= gap), default=0)
+    if not over or over[-1].index < alive or n_tokens(step.after, 0, over[-1].index + 1) < step.after.row.min_tokens:
+        return None
+    lost = over[-1]
+    return Expired(n_tokens(step.after, alive, lost.index + 1), lost.ttl_seconds, step.before.blocks[lost.index].path,
+                   _is_in_time(step, lost.ttl_seconds))  # fmt: skip
+
+
+def _of_prefix(step: Step, gap: float) -> Expired | None:
+    """Of a cache without markers, whose lifetime is known, or whose bill shows that it is over."""
+    row, end = step.before.row, n_shared(step)
+    is_known = row.confidence != "UNSURE" or (read(step.after) == 0 and left_by(step.before) > 0)
+    tokens = n_tokens(step.after, 0, end)
+    if not row.provider or not is_known or not end or tokens < max(row.min_tokens, 2 * row.granularity_tokens):
+        return None
+    return Expired(tokens, row.default_ttl_seconds, step.before.blocks[end - 1].path, _is_in_time(step, row.default_ttl_seconds))
+
+
+def _is_in_time(step: Step, ttl: int) -> bool:
+    ended = step.before.exchange.ended_at
+    return ended is not None and step.after.exchange.at - ended <= ttl
+
+
+def _was_read(step: Step) -> bool:
+    got, there = read(step.after), left_by(step.before)
+    return got is not None and there > 0 and got >= _READ * min(there, n_tokens(step.after, 0, n_shared(step)) or there)
+
+
+def finds_entry_of(one: Sent, other: Sent) -> bool:
+    """Whether a later call begins with something that `one` marked, looks there, and asks with the same parameters."""
+    if one.row.name != other.row.name or keyed(one) != keyed(other):
+        return False
+    shared, mine = common(one.blocks, other.blocks), marks_of(other)
+    return any(mark.index < shared and any(is_reached(other, own.index, mark.index) for own in mine) for mark in marks_of(one))
+
+
+def has_kin_head(one: Sent, other: Sent) -> bool:
+    """Whether at least half of the smaller one's tools and system text stands in the other as well."""
+    heads = [sent.blocks[: n_head(sent)] for sent in (one, other)]
+    shared = {block.body for block in heads[0]} & {block.body for block in heads[1]}
+    least = min(map(_size, heads))
+    return least > 0 and 2 * sum(map(len, shared)) >= least
+
+
+def _size(blocks: Sequence[Block]) -> int:
+    return sum(len(block.body) for block in blocks)
+

@@ -1,0 +1,138 @@
+"""How code marks blocks and sends them: literal markers, assignments to markers, what a name stands for, one question or a conversation.
+
+Takes nodes of Python's `ast` and the view of the walk, answers questions about them; knows no hazard.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from contextkit.lint.source.rule import View
+from contextkit.lint.source.tables.sinks import PER_TURN
+
+AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+MARKER_KEYS = frozenset({"cache_control", "cachePoint", "cache_point"})
+_BLANK = ast.Pass()
+
+
+def constant(node: ast.AST | None) -> object:
+    """What a literal says, None where it is none."""
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def says(view: View, *words: bytes) -> bool:
+    """Whether one of the words stands anywhere in the file."""
+    return any(word in view.source for word in words)
+
+
+def module_of(view: View) -> ast.AST:
+    """The file."""
+    above = view.parents()
+    return above[0] if above else _BLANK
+
+
+def runs_again(view: View) -> bool:
+    """Whether the code runs again and again in a conversation: in a loop, or in a function of such a name."""
+    function = view.function()
+    return view.loop() is not None or (function is not None and bool(PER_TURN.match(function.name)))
+
+
+def is_parameter(view: View, name: str) -> bool:
+    """Whether the function around takes an argument of this name."""
+    function = view.function()
+    if function is None:
+        return False
+    args = function.args
+    return any(arg.arg == name for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+
+
+def assigned(scope: ast.AST, name: str) -> list[ast.expr]:
+    """Every expression that is assigned to a name inside a node."""
+    return [
+        part.value
+        for part in ast.walk(scope)
+        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None and any(_is_name(one, name) for one in _targets(part))
+    ]
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def resolved(node: ast.expr | None, view: View) -> ast.expr | None:
+    """What a name stands for where it is assigned once, in this function or at the top of the file; any other expression itself."""
+    if not isinstance(node, ast.Name) or is_parameter(view, node.id):
+        return node
+    function = view.function()
+    inside = assigned(function, node.id) if function else []
+    found = inside or [value for part in ast.iter_child_nodes(module_of(view)) for value in _at_top(part, node.id)]
+    return found[0] if len(found) == 1 else node
+
+
+def _at_top(part: ast.AST, name: str) -> list[ast.expr]:
+    if not isinstance(part, ast.Assign | ast.AnnAssign) or part.value is None:
+        return []
+    return [part.value for target in _targets(part) if _is_name(target, name)]
+
+
+def grows(view: View, name: str) -> bool:
+    """Whether something is put into a list of this name in the function around."""
+    function = view.function()
+    inside = ast.walk(function) if function else iter(())
+    return any(
+        (isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in ("append", "extend", "insert")
+         and _is_name(part.func.value, name)) or (isinstance(part, ast.AugAssign) and _is_name(part.target, name))
+        for part in inside
+    )  # fmt: skip
+
+
+def is_single_shot(node: ast.expr, view: View) -> bool:
+    """Whether messages are written out where they are sent: one question, no conversation."""
+    found = resolved(node, view)
+    if not isinstance(found, ast.List) or any(isinstance(item, ast.Starred) for item in found.elts):
+        return False
+    return not (isinstance(node, ast.Name) and grows(view, node.id))
+
+
+def marker_sets(scope: ast.AST) -> Iterator[ast.Assign]:
+    """Assignments to a marker: `block["cache_control"] = …`."""
+    return (part for part in ast.walk(scope) if isinstance(part, ast.Assign) and any(map(is_marker_target, part.targets)))
+
+
+def is_marker_target(node: ast.expr) -> bool:
+    """Whether it is `…["cache_control"]`."""
+    return isinstance(node, ast.Subscript) and constant(node.slice) in MARKER_KEYS
+
+
+def takes_markers_off(scope: ast.AST) -> bool:
+    """Whether a marker is removed somewhere inside."""
+    return any(map(_removes_marker, ast.walk(scope)))
+
+
+def _removes_marker(node: ast.AST) -> bool:
+    if isinstance(node, ast.Delete):
+        return any(map(is_marker_target, node.targets))
+    is_pop = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop"
+    return is_pop and constant(next(iter(node.args), None)) in MARKER_KEYS  # type: ignore[attr-defined]
+
+
+def literal_markers(node: ast.AST, view: View, depth: int = 3) -> Iterator[ast.expr]:
+    """Values of `cache_control` in what is written out in an expression, names followed, in the order they are read."""
+    if isinstance(node, ast.Name) and depth:
+        found = resolved(node, view)
+        if found is not None and found is not node:
+            yield from literal_markers(found, view, depth - 1)
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if constant(key) in MARKER_KEYS:
+                yield value
+            else:
+                yield from literal_markers(value, view, depth)
+    elif isinstance(node, ast.List | ast.Tuple):
+        for item in node.elts:
+            yield from literal_markers(item, view, depth)

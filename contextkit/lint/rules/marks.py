@@ -1,0 +1,193 @@
+"""Where the markers of a call stand, which entries of earlier calls they reach, and how much text lies between.
+
+Takes calls cut into blocks, answers questions about them; knows no hazard. A marker is where a call writes an entry; a later call finds
+it by a marker of its own that stands there, or at most nineteen positions behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from contextkit.lint.trace.rule import Block, Sent, Step
+
+LOOKBACK = 20
+"""Positions that a lookup visits, the marker's own included: https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
+MOST_MARKERS = 4
+"""Markers that a request to Claude, Nova or Qwen may carry, the automatic one included: the same page."""
+_IMAGE_TOKENS = 1500
+_MEDIA = frozenset({"image", "document", "video"})
+_UNMARKABLE = frozenset({"thinking"})
+_RUNS = frozenset({"call", "result"})
+"""Types of which a run of neighbours is one position."""
+_GROUPING_WIRES = frozenset({"anthropic_messages", "openai_chat"})
+_LIFETIMES: Mapping[str, int] = {"5m": 300, "30m": 1800, "1h": 3600, "12h": 43200, "24h": 86400}
+_SEEDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One marker."""
+
+    index: int
+    """Of its block among all blocks of the call."""
+    ttl_seconds: int
+    """Lifetime it asks for."""
+    path: str
+    """Where it stands: its block's path with the marker's key, or the field at the top of the body."""
+
+
+def has_markers(sent: Sent) -> bool:
+    """Whether the model caches at markers, and a request may carry four of them: Claude and Nova, not OpenAI."""
+    return sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws")
+
+
+def marks_of(sent: Sent) -> tuple[Mark, ...]:
+    """Every marker of a call in cache order, the one that the provider sets by itself included."""
+    if sent.row.cache != "breakpoints":
+        return ()
+    kept = _MARKS.get(id(sent.blocks))
+    if kept is not None and kept[0] is sent.blocks and kept[1] is sent.params:
+        return kept[2]
+    found = tuple(_marks(sent))
+    if len(_MARKS) >= _MOST_KEPT:
+        _MARKS.clear()
+    _MARKS[id(sent.blocks)] = (sent.blocks, sent.params, found)
+    return found
+
+
+_MARKS: dict[int, tuple[Sequence[Block], Mapping[str, object], tuple[Mark, ...]]] = {}
+_MOST_KEPT = 64
+"""Calls whose markers are remembered: several rules ask for the same ones, one call after the other."""
+
+
+def _marks(sent: Sent) -> Iterator[Mark]:
+    automatic = _automatic(sent)
+    for index, block in enumerate(sent.blocks):
+        if block.marker is not None:
+            key = "cachePoint" if sent.wire == "bedrock_converse" else "cache_control" if has_markers(sent) else "prompt_cache_breakpoint"
+            yield Mark(index, lifetime(sent, block.marker), f"{block.path}.{key}")
+        elif automatic is not None and index == automatic.index:
+            yield automatic
+
+
+def _automatic(sent: Sent) -> Mark | None:
+    """The marker that the provider puts on the last block that can carry one."""
+    asked, options = sent.params.get("cache_control"), sent.params.get("prompt_cache_options")
+    is_implicit = sent.row.provider == "openai" and not (isinstance(options, dict) and options.get("mode") == "explicit")
+    if asked is None and not is_implicit:
+        return None
+    last = next((i for i in range(len(sent.blocks) - 1, -1, -1) if is_markable(sent.blocks[i])), -1)
+    return Mark(last, lifetime(sent, asked if isinstance(asked, dict) else {}), "cache_control" if asked is not None else "input")
+
+
+def is_markable(block: Block) -> bool:
+    """Whether a block can carry a marker: no thinking, no empty text."""
+    return block.type not in _UNMARKABLE and not (block.type == "text" and _text(block) == "")
+
+
+def _text(block: Block) -> object:
+    return block.value.get("text", "-") if isinstance(block.value, dict) else block.value
+
+
+def lifetime(sent: Sent, marker: Mapping[str, object]) -> int:
+    """Seconds that a marker asks for: its own, the request's, or the model's default."""
+    options = sent.params.get("prompt_cache_options")
+    asked = marker.get("ttl") or (options.get("ttl") if isinstance(options, dict) else None)
+    return _LIFETIMES.get(str(asked), sent.row.default_ttl_seconds)
+
+
+def distance(sent: Sent, start: int, end: int) -> int:
+    """Positions from one block to a later one."""
+    if sent.wire not in _GROUPING_WIRES:
+        return end - start
+    blocks = sent.blocks
+    return sum(blocks[i].type not in _RUNS or blocks[i].type != blocks[i - 1].type for i in range(start + 1, end + 1))
+
+
+def in_messages(sent: Sent, mark: Mark) -> bool:
+    """Whether a marker stands in the messages, not in tools or system text."""
+    return sent.blocks[mark.index].level == "messages"
+
+
+def n_head(sent: Sent) -> int:
+    """Blocks of tools and system."""
+    return next((i for i, block in enumerate(sent.blocks) if block.level == "messages"), len(sent.blocks))
+
+
+def n_bytes(blocks: Sequence[Block]) -> float:
+    """Bytes of text, a picture counted as what it is billed rather than as what it weighs."""
+    return float(sum(len(block.body) if block.type not in _MEDIA else min(len(block.body), _IMAGE_TOKENS * 4) for block in blocks))
+
+
+def estimated(sent: Sent, start: int = 0, end: int | None = None) -> int:
+    """Tokens of some of its blocks, by their size."""
+    return int(n_bytes(sent.blocks[start:end]) / sent.row.bytes_per_token)
+
+
+def n_tokens(sent: Sent, start: int = 0, end: int | None = None) -> int:
+    """Tokens of some of its blocks: their share of the prompt that was billed, an estimate by size where it was not."""
+    billed = sent.usage.prompt if sent.usage else None
+    whole = n_bytes(sent.blocks)
+    if not billed or not whole:
+        return estimated(sent, start, end)
+    return int(billed * n_bytes(sent.blocks[start:end]) / whole)
+
+
+def n_shared(step: Step) -> int:
+    """Leading blocks of the call before that the later one still begins with."""
+    return next((change.at for change in step.changes if change.is_first), min(len(step.before.blocks), len(step.after.blocks)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a call can read of what was written before it."""
+
+    shared: int
+    """Leading blocks both calls have."""
+    last: int
+    """The last block that the call before wrote and that is still there, -1 where there is none."""
+    best: int
+    """The last block written by any call before that a marker of the later call finds, -1 where there is none."""
+
+
+def reach(step: Step) -> Reach:
+    """How far the later call can read, time left out."""
+    if _REACH and _REACH[0][0] is step:
+        return _REACH[0][1]
+    shared = n_shared(step)
+    written = sorted({*_entries(step, shared)})
+    last = max((mark.index for mark in marks_of(step.before) if mark.index < shared), default=-1)
+    found = Reach(shared, last, _best(step.after, written))
+    _REACH[:] = [(step, found)]
+    return found
+
+
+_REACH: list[tuple[Step, Reach]] = []
+"""The step asked for last: several rules ask for it."""
+
+
+def _entries(step: Step, shared: int) -> Iterator[int]:
+    """Blocks at which a call before wrote an entry that the later call still begins with."""
+    blocks = step.before.blocks
+    for sent in (*step.earlier[-_SEEDS:-1], step.before):
+        for mark in marks_of(sent):
+            if mark.index < shared and sent.blocks[mark.index].body == blocks[mark.index].body:
+                yield mark.index
+
+
+def _best(sent: Sent, written: Sequence[int]) -> int:
+    marks = [mark.index for mark in marks_of(sent)]
+    return next((entry for entry in reversed(written) if any(is_reached(sent, mark, entry) for mark in marks)), -1)
+
+
+def is_reached(sent: Sent, mark: int, entry: int) -> bool:
+    """Whether a lookup from a marker comes by an entry; OpenAI's goes by breakpoints and knows no window of blocks."""
+    return entry <= mark and (sent.row.provider == "openai" or distance(sent, entry, mark) < LOOKBACK)
+
+
+def was_marked(step: Step, index: int) -> bool:
+    """Whether an earlier call marked a block, or ended there."""
+    body = step.after.blocks[index].body
+    theirs = (sent for sent in step.earlier if index < len(sent.blocks) and sent.blocks[index].body == body)
+    return any(index == len(sent.blocks) - 1 or any(mark.index == index for mark in marks_of(sent)) for sent in theirs)

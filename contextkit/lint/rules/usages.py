@@ -1,0 +1,38 @@
+"""How code reads the counters of a usage: which field, and of what.
+
+Takes nodes of Python's `ast`, answers questions about them; knows no hazard.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from contextkit.lint.rules.marking import constant
+
+
+def field(node: ast.AST) -> str:
+    """The last attribute, key or first argument of `.get` of a chain, empty for anything else."""
+    if isinstance(node, ast.BoolOp):
+        return field(node.values[0])
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript):
+        return str(constant(node.slice) or "")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        return str(constant(node.args[0]) or "")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1:
+        return str(constant(node.args[1]) or "")
+    return ""
+
+
+def holder(node: ast.AST) -> str:
+    """What a field is asked of, as written: `reply.usage` of `reply.usage.input_tokens`."""
+    if isinstance(node, ast.BoolOp):
+        return holder(node.values[0])
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        return ast.unparse(node.value)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        return ast.unparse(node.func.value)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and node.args:
+        return ast.unparse(node.args[0])
+    return ""

@@ -1,0 +1,126 @@
+"""Which sources reach which prompts: the findings of flows, from a prompt upward to the callers that feed it.
+
+Takes a linked `Program` and the hazards' flows, gives findings; knows nothing of syntax.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.source.link import DEPTH, Atom, Ends, Program, argument_of, without
+from contextkit.lint.source.rule import Flow, Kind, Sink
+from contextkit.lint.source.summary import Arrival, Called, Parameter, Source
+from contextkit.lint.source.tables import sanitizers, sinks
+
+
+class _Meeting(NamedTuple):
+    """A parameter that reaches the prompt."""
+
+    parameter: Parameter
+    arrival: Arrival
+    path: str
+    trail: tuple[CodePlace, ...]
+    is_frozen: bool
+    in_loop: bool
+    depth: int
+    without: frozenset[Kind]
+
+
+Coded = tuple[str, Flow]
+"""A hazard's code and one of its flows."""
+
+
+class Flows:
+    """Which hazard a source at a sink is."""
+
+    def __init__(self, flows: Iterable[Coded]) -> None:
+        self.table: dict[tuple[Kind, Sink], list[Coded]] = defaultdict(list)
+        for code, flow in flows:
+            for kind in flow.kinds:
+                for sink in flow.sinks:
+                    self.table[kind, sink].append((code, flow))
+        self.sinks = {sink for _, sink in self.table}
+
+
+def findings(program: Program, flows: Flows) -> Iterator[Finding]:
+    """Every source that reaches a prompt, once for each hazard and place; a parameter that is handed down only where it is nearest."""
+    best: dict[tuple[str, object], Finding] = {}
+    for finding in _all_findings(program, flows):
+        key = finding.code, finding.place
+        if key not in best or len(finding.trail) < len(best[key].trail):
+            best[key] = finding
+    shown: dict[tuple[str, str, CodePlace], Finding] = {}
+    for finding in best.values():
+        first, last = finding.trail[0], finding.trail[-1]
+        same = finding.code, first.note if first.note.isidentifier() else str(first), last
+        if same not in shown or len(finding.trail) < len(shown[same].trail):
+            shown[same] = finding
+    yield from shown.values()
+
+
+def _all_findings(program: Program, flows: Flows) -> Iterator[Finding]:
+    waiting: list[_Meeting] = []
+    for module in program.modules.values():
+        for function in module.functions.values():
+            wanted = [arrival for arrival in function.arrivals if arrival.sink in flows.sinks]
+            is_once = bool(wanted) and program.is_once(function)
+            per_turn = bool(sinks.PER_TURN.match(function.name.rpartition(".")[2])) if wanted else False
+            for arrival in wanted:
+                is_frozen = is_once and not arrival.in_loop
+                trail = (arrival.site.place(module.path, arrival.label),)
+                ends = program.ends(module, arrival.value)
+                yield from _judge(ends, arrival, trail, is_frozen, arrival.in_loop or per_turn, flows, waiting, 0, module.path)
+    yield from _upward(program, flows, waiting)
+
+
+def _judge(ends: Ends, arrival: Arrival, trail: tuple[CodePlace, ...], is_frozen: bool, in_loop: bool, flows: Flows,
+           waiting: list[_Meeting], depth: int, path: str) -> Iterator[Finding]:  # fmt: skip
+    """Sources that arrive are findings; parameters that arrive make their callers' arguments arrive."""
+    for atom, way in ends.items():
+        frozen = is_frozen or atom.is_frozen
+        whole = (*way, *trail)
+        if isinstance(atom.origin, Parameter):
+            if depth < DEPTH:
+                waiting.append(_Meeting(atom.origin, arrival, path, whole, frozen, in_loop, depth, atom.without))
+            continue
+        yield from _named(atom, arrival, whole, frozen, in_loop, flows)
+
+
+def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: bool, in_loop: bool, flows: Flows) -> Iterator[Finding]:
+    source = atom.origin
+    if not isinstance(source, Source):
+        return
+    if frozen and arrival.sink not in sanitizers.SURVIVES.get(source.kind, ()):
+        return
+    for code, flow in flows.table.get((source.kind, arrival.sink), ()):
+        if flow.in_loop_only and not in_loop:
+            continue
+        message = flow.message.replace("{source}", f"`{source.site.text}`").replace("{sink}", arrival.label)
+        place = source.site.place(atom.path)
+        yield Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail))
+
+
+def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[Finding]:
+    """From a parameter that reaches the prompt to the arguments of the calls, and on."""
+    seen: set[tuple[Parameter, Sink, bool, frozenset[Kind]]] = set()
+    while waiting:
+        meeting = waiting.pop()
+        key = meeting.parameter, meeting.arrival.sink, meeting.is_frozen, meeting.without
+        if key in seen:
+            continue
+        seen.add(key)
+        known = program.owners.get(meeting.parameter.function)
+        for module, caller, number in program.callers.get(meeting.parameter.function, ()) if known else ():
+            call = module.origins[number]
+            if not isinstance(call, Called) or known is None:
+                continue
+            value = argument_of(call, known[1], meeting.parameter.name)
+            step = call.site.place(module.path, f"passed to `{known[1].name.rpartition('.')[2]}`")
+            frozen = meeting.is_frozen or (program.is_once(caller) and number not in caller.in_loop)
+            in_loop = meeting.in_loop or number in caller.in_loop or bool(sinks.PER_TURN.match(caller.name.rpartition(".")[2]))
+            ends = without(program.ends(module, value), meeting.without)
+            trail = (step, *meeting.trail)
+            yield from _judge(ends, meeting.arrival, trail, frozen, in_loop, flows, waiting, meeting.depth + 1, module.path)

@@ -1,0 +1,294 @@
+"""Joins what the files said: where a value comes from in the end, through calls, attributes and variables of other files.
+
+Takes the `Module` of every file, gives the ends of a value; knows nothing of syntax and of hazards.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from contextkit.lint.finding import CodePlace
+from contextkit.lint.source.rule import Kind
+from contextkit.lint.source.summary import (
+    Attribute,
+    Called,
+    Filtered,
+    Function,
+    Global,
+    Item,
+    Module,
+    Origin,
+    Parameter,
+    Source,
+    Value,
+)
+from contextkit.lint.source.tables import sanitizers, sources
+
+DEPTH = 10
+"""How many calls, attributes and variables a value is followed through."""
+_HOPS = 8
+"""How many re-exports a name is followed through."""
+_WIDTH = 64
+"""How many different ends of a value are kept; a value with more is everything and says nothing."""
+
+
+class Atom(NamedTuple):
+    """An end that a value comes from."""
+
+    path: str
+    """File."""
+    origin: Source | Parameter
+    """What it is."""
+    is_frozen: bool
+    """Whether it was made once for the session."""
+    without: frozenset[Kind] = frozenset()
+    """Of a parameter: kinds that do not get through from there."""
+
+
+Ends = dict[Atom, tuple[CodePlace, ...]]
+"""End → the steps from there, the end itself left out."""
+
+
+class Program:
+    """All files of the linted tree."""
+
+    def __init__(self, modules: Iterable[Module]) -> None:
+        self.modules: dict[str, Module] = {}
+        self.by_tail: dict[str, list[Module]] = defaultdict(list)
+        self.owners: dict[str, tuple[Module, Function]] = {}
+        for module in modules:
+            self.modules.setdefault(module.name, module)
+            self.by_tail[module.name.rpartition(".")[2]].append(module)
+            for function in module.functions.values():
+                self.owners.setdefault(function.name, (module, function))
+        self._resolved: dict[str, str] = {}
+        self._returned: dict[str, Ends] = {}
+        self.callers = self._callers()
+        self._once: dict[str, bool] = {}
+
+    # Names ----------------------------------------------------------------------------------------------------------------
+
+    def resolve(self, name: str) -> str:
+        """The full name a function, class or variable has where it stands; the name itself where it is not of this tree."""
+        found = self._resolved.get(name)
+        if found is None:
+            self._resolved[name] = name
+            found = self._resolved[name] = self._resolve(name, _HOPS)
+        return found
+
+    def _resolve(self, name: str, hops: int) -> str:
+        module, rest = self._split(name)
+        if module is None or not rest or not hops:
+            return name
+        if rest in module.functions:
+            return f"{module.name}.{rest}"
+        head, _, tail = rest.partition(".")
+        owner, _, member = rest.rpartition(".")
+        if owner in module.classes:
+            return self._member(module, owner, member, hops) or f"{module.name}.{rest}"
+        other = module.names.get(head)
+        if other and other != f"{module.name}.{head}":
+            return self._resolve(f"{other}.{tail}" if tail else other, hops - 1)
+        return f"{module.name}.{rest}"
+
+    def _member(self, module: Module, owner: str, member: str, hops: int) -> str | None:
+        """A method or attribute of a class, or of one of its bases."""
+        if f"{owner}.{member}" in module.functions or (owner, member) in module.attributes:
+            return f"{module.name}.{owner}.{member}"
+        for base in module.classes[owner] if hops else ():
+            full = self._resolve(base, hops - 1)
+            above, rest = self._split(full)
+            if above is not None and rest in above.classes and (above is not module or rest != owner):
+                found = self._member(above, rest, member, hops - 1)
+                if found:
+                    return found
+        return None
+
+    def _split(self, name: str) -> tuple[Module | None, str]:
+        """The longest module a full name begins with, and the rest; a package without its first folders is found too."""
+        parts = name.split(".")
+        for end in range(len(parts), 0, -1):
+            module = self.modules.get(".".join(parts[:end]))
+            if module is not None:
+                return module, ".".join(parts[end:])
+        for start in range(1, len(parts) - 1):
+            module = self.modules.get(".".join(parts[start : start + 2])) if len(parts) > start + 2 else None
+            if module is not None:
+                return self._split(".".join(parts[start:]))
+        return None, ""
+
+    def _callers(self) -> dict[str, list[tuple[Module, Function, int]]]:
+        found: dict[str, list[tuple[Module, Function, int]]] = defaultdict(list)
+        for module in self.modules.values():
+            for function in module.functions.values():
+                for number in function.calls:
+                    origin = module.origins[number]
+                    if isinstance(origin, Called):
+                        found[self.callee(origin.callee)].append((module, function, number))
+        return found
+
+    def callee(self, name: str) -> str:
+        """The function a call of this name runs: of a class, its constructor."""
+        full = self.resolve(name)
+        module, rest = self._split(full)
+        if module is not None and rest in module.classes:
+            return self._member(module, rest, "__init__", _HOPS) or full
+        return full
+
+    def is_once(self, function: Function, depth: int = 4) -> bool:
+        """Whether a session runs it once: a constructor, or called from there only."""
+        if function.is_once:
+            return True
+        if not depth:
+            return False
+        known = self._once.get(function.name)
+        if known is None:
+            self._once[function.name] = False
+            calls = self.callers.get(function.name, [])
+            known = bool(calls) and all(
+                origin.is_once or (number not in caller.in_loop and self.is_once(caller, depth - 1))
+                for module, caller, number in calls
+                if isinstance(origin := module.origins[number], Called)
+            )
+            self._once[function.name] = known
+        return known
+
+    # Values ---------------------------------------------------------------------------------------------------------------
+
+    def ends(self, module: Module, value: Value, depth: int = DEPTH, fresh: str = "") -> Ends:
+        """Where a value comes from in the end: sources, and parameters of the function around it."""
+        found: Ends = {}
+        for number in value:
+            if len(found) > _WIDTH:
+                break
+            for atom, trail in self._ends_of(module, module.origins[number], depth, fresh).items():
+                if atom not in found or len(trail) < len(found[atom]):
+                    found[atom] = trail
+        return found
+
+    def _ends_of(self, module: Module, origin: Origin, depth: int, fresh: str) -> Ends:
+        if isinstance(origin, Source | Parameter):
+            return {Atom(module.path, origin, False): ()}
+        if depth <= 0:
+            return {}
+        if isinstance(origin, Called):
+            return self._result(module, origin, depth, fresh)
+        if isinstance(origin, Attribute):
+            return self._held(origin, depth, fresh)
+        if isinstance(origin, Global):
+            return self._variable(origin, depth)
+        if isinstance(origin, Item):
+            return self._items(module, origin, depth, fresh)
+        inside = self.ends(module, origin.value, depth, fresh)
+        if isinstance(origin, Filtered):
+            return without(inside, origin.without)
+        return {atom._replace(is_frozen=True): trail for atom, trail in inside.items()}
+
+    def _unknown(self, module: Module, call: Called, name: str, depth: int, fresh: str) -> Ends:
+        """What a function that is not known, or a class, gives back: its arguments, as far as they are text."""
+        last = name.removesuffix(".__init__").rpartition(".")[2]
+        is_class = last[:1].isupper()
+        texts = (value for key, value in call.arguments if not is_class or isinstance(key, int) or key in sources.TEXT_PARTS)
+        given = self._merged(self.ends(module, value, depth - 1, fresh) for value in texts)
+        return without(given, sanitizers.LOOKED_UP)
+
+    def _items(self, module: Module, origin: Item, depth: int, fresh: str) -> Ends:
+        calls = (module.origins[number] for number in origin.value)
+        return self._merged(self._result(module, call, depth, fresh, origin.place) for call in calls if isinstance(call, Called))
+
+    def _result(self, module: Module, call: Called, depth: int, fresh: str, place: int | None = None) -> Ends:
+        """What a call gives back: the sources in the function, and what it was given where that is what it returns."""
+        name = self.callee(call.callee)
+        known = self.owners.get(name)
+        if known is None or name.endswith(".__init__"):
+            return self._unknown(module, call, name, depth, fresh)
+        owner, function = known
+        step = call.site.place(module.path, f"returned by `{function.name.rpartition('.')[2]}`")
+        found: Ends = {}
+        if place is not None and place in function.items:
+            inside = self.ends(owner, function.items[place], depth - 1)
+        else:
+            inside = self._fresh_results(owner, function, depth) if call.is_fresh else self.returned(owner, function, depth)
+        for atom, trail in inside.items():
+            if isinstance(atom.origin, Parameter) and atom.origin.function == function.name:
+                given = without(self.ends(module, argument_of(call, function, atom.origin.name), depth - 1, fresh), atom.without)
+                found.update({other._replace(is_frozen=other.is_frozen or atom.is_frozen): (*way, *trail) for other, way in given.items()})
+            else:
+                found[atom] = (*trail, step)
+        return {atom._replace(is_frozen=True): trail for atom, trail in found.items()} if function.is_frozen else found
+
+    def returned(self, module: Module, function: Function, depth: int) -> Ends:
+        """The ends of what a function gives back."""
+        found = self._returned.get(function.name)
+        if found is None:
+            self._returned[function.name] = {}
+            found = self._returned[function.name] = self.ends(module, function.returned, depth - 1)
+        return found
+
+    def _fresh_results(self, module: Module, function: Function, depth: int) -> Ends:
+        """The same for a method of an object that was made just now: its constructor saw a new clock."""
+        return self.ends(module, function.returned, depth - 1, function.name.rpartition(".")[0])
+
+    def _held(self, origin: Attribute, depth: int, fresh: str) -> Ends:
+        """What an attribute holds; what a constructor stored there is frozen."""
+        full = self.resolve(f"{origin.owner}.{origin.name}")
+        module, rest = self._split(full)
+        if module is None:
+            return {}
+        owner, _, name = rest.rpartition(".")
+        if rest in module.functions:
+            method = module.functions[rest]
+            given = self.returned(module, method, depth) if method.is_property else {}
+            return _sources_of(given, is_frozen=False)
+        found: list[Ends] = []
+        for value, is_once in module.attributes.get((owner, name), ()):
+            ends = self.ends(module, value, depth - 1)
+            found.append(_sources_of(ends, is_frozen=is_once and fresh != f"{module.name}.{owner}"))
+        return self._merged(found)
+
+    def _variable(self, origin: Global, depth: int) -> Ends:
+        module, name = self._split(self.resolve(origin.name))
+        if module is None:
+            return {}
+        found = []
+        for value, is_once in module.variables.get(name, ()):
+            ends = self.ends(module, value, depth - 1)
+            found.append(_sources_of(ends, is_frozen=is_once))
+        return self._merged(found)
+
+    @staticmethod
+    def _merged(parts: Iterable[Ends]) -> Ends:
+        found: Ends = {}
+        for part in parts:
+            found.update(part)
+        return found
+
+
+def _sources_of(ends: Ends, *, is_frozen: bool) -> Ends:
+    """What does not depend on a caller nobody knows here."""
+    return {atom._replace(is_frozen=atom.is_frozen or is_frozen): trail for atom, trail in ends.items() if isinstance(atom.origin, Source)}
+
+
+def without(ends: Ends, kinds: frozenset[Kind]) -> Ends:
+    """Ends behind a step that some kinds do not get through."""
+    if not kinds:
+        return ends
+    return {
+        atom._replace(without=atom.without | kinds) if isinstance(atom.origin, Parameter) else atom: trail
+        for atom, trail in ends.items()
+        if not isinstance(atom.origin, Source) or atom.origin.kind not in kinds
+    }
+
+
+def argument_of(call: Called, function: Function, name: str) -> Value:
+    """What a call gives for a parameter."""
+    names = function.parameters
+    found: Value = frozenset()
+    for key, value in call.arguments:
+        is_place = isinstance(key, int) and key < len(names) and names[key] == name
+        is_extra = name == function.extra and isinstance(key, str) and key not in function.named
+        if is_place or is_extra or key == name or key in {"*", "**"}:
+            found |= value
+    return found

@@ -1,0 +1,100 @@
+"""Where a value meets the prompt: noted once, frozen where the session makes it once.
+
+Takes the walk's state and a value, gives an `Arrival` of the function it stands in; knows nothing of how values are made.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from contextkit.lint.source.rule import Kind, Sink
+from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Source, Value
+from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.walk.view import View
+
+REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream"})
+"""A choice between two constants varies only here."""
+
+
+class Arrivals(View):
+    """Notes what reaches the prompt."""
+
+    mid_conversation: bool = False
+    """Whether a system message met now is appended behind a running conversation."""
+    settled: Value = CLEAN
+    """What a call in a conversation's loop used of the values made before it."""
+    frozen_lines: frozenset[int] = frozenset()
+    """Lines with `# contextkit: frozen`."""
+    growing: dict[int, bool]
+    """Loops whether they are conversations, by identity."""
+
+    def arrive(self, sink: Sink, node: ast.expr, label: str, *, is_named: bool = False, value: Value | None = None) -> None:
+        """Notes that a value reaches the prompt here, if any part of it may vary."""
+        if self.probing or self.statement_is_frozen():
+            return
+        found = self.probe(node) if value is None else value
+        if sink in REQUEST_SINKS:
+            found |= self.chosen(sink, node)
+        if type(node) in {ast.Name, ast.Attribute} and sink == "system":
+            found |= self._called_by_framework(node)
+        if not found:
+            return
+        if self.mid_conversation and sink == "system":
+            sink = "tail"
+        settled = self._settle(found, is_named)
+        function = self.scope.function
+        function.arrivals.append(Arrival(sink, settled, self.site(node), label, is_named, bool(self.loops)))
+
+    def chosen(self, sink: Sink, node: ast.expr) -> Value:
+        """`a if hard else b` as a request parameter: a setting chosen per call."""
+        if type(node) is not ast.IfExp or self.is_constant(node.test):
+            return CLEAN
+        kind: Kind = "model" if sink == "model" else "flag"
+        return self.varies(kind, node)
+
+    def _called_by_framework(self, node: ast.expr) -> Value:
+        """A function handed over as instructions is called once for each run."""
+        name = self.dotted(node)
+        if not name or not self.is_ours(name) or not name.rpartition(".")[2].islower():
+            return CLEAN
+        return self.number(Called(name, (), self.site(node), False, False))
+
+    def _settle(self, value: Value, is_named: bool) -> Value:
+        """What was made before a conversation's loop, or where a session runs once, is frozen."""
+        loop = self.loops[-1] if self.loops else None
+        if loop is None:
+            return self.frozen(value) if self.scope.function.is_once else value
+        if not self.grows(loop):
+            return value
+        first, last = loop.lineno, loop.end_lineno or loop.lineno  # type: ignore[attr-defined]
+        outside = frozenset(number for number in value if not first <= self._line_of(number, first) <= last)
+        if not is_named:
+            self.settled |= outside
+        return (value - outside) | self.frozen(outside)
+
+    def _line_of(self, number: int, inside: int) -> int:
+        """Where a value is made; what is read anew wherever it is used is made inside."""
+        origin = self.module.origins[number]
+        if isinstance(origin, Source | Called):
+            return origin.site.line
+        if isinstance(origin, Filtered | Item):
+            return max((self._line_of(part, inside) for part in origin.value), default=0)
+        return 0 if isinstance(origin, Parameter | Frozen) else inside
+
+    def grows(self, loop: ast.AST) -> bool:
+        """Whether a loop is a conversation: its body adds to a history."""
+        known = self.growing.get(id(loop))
+        if known is None:
+            start, end = self.bytes_at(loop)
+            known = self.growing[id(loop)] = sinks.GROWS.search(self.source, start, end) is not None
+        return known
+
+    def statement_is_frozen(self) -> bool:
+        """Whether `# contextkit: frozen` stands on the statement."""
+        return bool(self.frozen_lines) and any(
+            line in self.frozen_lines for line in range(self.statement.lineno, self._last_line() + 1)  # type: ignore[attr-defined]
+        )
+
+    def _last_line(self) -> int:
+        body = getattr(self.statement, "body", None)
+        return body[0].lineno - 1 if body else self.statement.end_lineno  # type: ignore[attr-defined, no-any-return]

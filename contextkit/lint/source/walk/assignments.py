@@ -1,0 +1,178 @@
+"""What is stored under a name, in an attribute, under a key, and given back: names of prompts are where a value arrives.
+
+Takes the walk's state, gives the handlers of assignments and `return`; knows nothing of blocks.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from contextkit.lint.source.rule import Sink
+from contextkit.lint.source.summary import CLEAN, Value
+from contextkit.lint.source.tables import sinks, sources
+from contextkit.lint.source.walk.calls import Calls
+from contextkit.lint.source.walk.pieces import last_name
+
+_KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr})
+"""Expressions that may be a list of messages or tools made from another one."""
+
+
+class Assignments(Calls):
+    """The handlers of assignments and `return`."""
+
+    named_sinks: dict[str, Sink]
+    """Names of prompts."""
+    branches: int = 0
+    """How many `if` stand around it."""
+    tested: frozenset[str] = frozenset()
+    """Names the tests of those look at."""
+    global_names: frozenset[str] = frozenset()
+    """What the function declares global."""
+    returns_to: Sink | None = None
+    """What the result of the function around it is, by the function's name."""
+    returns_name: str = ""
+    """That name."""
+
+    def assign(self, node: ast.Assign) -> Value:
+        """`a = b = value`."""
+        value = self.table[type(node.value)](node.value)
+        for target in node.targets:
+            self.store(target, value, node.value)
+        return CLEAN
+
+    def annotated(self, node: ast.AnnAssign) -> Value:
+        """`a: T = value`."""
+        if node.value is not None:
+            self.store(node.target, self.table[type(node.value)](node.value), node.value)
+        return CLEAN
+
+    def augmented(self, node: ast.AugAssign) -> Value:
+        """`a += value`."""
+        value = self.table[type(node.value)](node.value)
+        target = node.target
+        if type(target) is ast.Name:
+            self.begun.discard(target.id)
+            before = self.scope.env.get(target.id, CLEAN)
+        else:
+            before = self.table[type(target)](target)
+        self.store(target, value | before, node.value, added=value)
+        return CLEAN
+
+    def store(self, target: ast.expr, value: Value, node: ast.expr, added: Value | None = None) -> None:
+        """A value gets a name; names of prompts are where it arrives."""
+        if value and self.frozen_lines and self.statement_is_frozen():
+            value = self.frozen(value)
+        kind = type(target)
+        if kind is ast.Name:
+            self._store_name(target.id, value, node)  # type: ignore[attr-defined]
+        elif kind is ast.Attribute:
+            self._store_attribute(target, value, node)  # type: ignore[arg-type]
+        elif kind is ast.Subscript:
+            self._store_item(target, value, node)  # type: ignore[arg-type]
+        elif isinstance(target, ast.Tuple | ast.List) and isinstance(node, ast.Tuple | ast.List) and len(target.elts) == len(node.elts):
+            for item, part in zip(target.elts, node.elts, strict=True):
+                self.store(item, self.probe(part), part)
+        else:
+            self.bind(target, value)
+        name = last_name(target)
+        sink = self.named_sinks.get(name)
+        if sink is not None:
+            self.arrive(sink, node, f"`{name}`", is_named=True, value=value if added is None else added)
+
+    def _store_name(self, name: str, value: Value, node: ast.expr) -> None:
+        scope = self.scope
+        if type(node) in _KEEPS_ITEMS:
+            self.stored.setdefault(name, []).append(node)
+        if self.branches and name in sources.FLAGS and isinstance(node, ast.Constant) and name not in self.tested:
+            value |= self.varies(sources.FLAGS[name], node)
+        scope.env[name] = value
+        scope.types.pop(name, None)
+        kind = type(node)
+        if kind is ast.Call or (kind is ast.Await and type(node.value) is ast.Call):  # type: ignore[attr-defined]
+            made = self.dotted(node)
+            if made and made[0] != "?" and not self.gives_unknown(made):
+                scope.types[name] = made
+            self.fresh[name] = self.loop()
+        elif kind is ast.Attribute or kind is ast.Name:
+            made = self.dotted(node)
+            if made and made[0] != "?":
+                scope.types[name] = made
+        elif kind is ast.List:
+            self.begun.add(name)
+        if scope.node is None and not scope.owner:
+            self._module_variable(name, value)
+        elif scope.node is None:
+            self.keep_class_value(name, value)
+        elif name in self.global_names:
+            self.module.variables.setdefault(name, []).append((value, False))
+
+    def _module_variable(self, name: str, value: Value) -> None:
+        self.bound.add(name)
+        if value:
+            self.module.variables.setdefault(name, []).append((value, True))
+        if name in self.scope.types:
+            self.names[name] = self.scope.types[name]
+
+    def keep_class_value(self, name: str, value: Value) -> None:
+        """A value in a class's body is made once."""
+        self.module.attributes.setdefault((self.scope.owner, name), []).append((value, True))
+
+    def _store_attribute(self, target: ast.Attribute, value: Value, node: ast.expr) -> None:
+        holder, scope = target.value, self.scope
+        if type(holder) is not ast.Name:
+            self.table[type(holder)](holder)
+            return
+        if holder.id == scope.myself and scope.owner:
+            if not self.probing:
+                is_once = scope.function.is_once and not self.loops
+                self.module.attributes.setdefault((scope.owner, target.attr), []).append((value, is_once))
+            made = self.dotted(node) if type(node) in {ast.Call, ast.Name, ast.Attribute} else ""
+            if made and made[0] != "?" and not (type(node) is ast.Call and self.gives_unknown(made)):
+                self.class_types.setdefault((scope.owner, target.attr), made)
+        scope.env[f"{holder.id}.{target.attr}"] = value
+
+    def _store_item(self, target: ast.Subscript, value: Value, node: ast.expr) -> None:
+        holder, key = target.value, target.slice
+        if type(key) is not ast.Constant:
+            self.table[type(key)](key)
+        if type(holder) is ast.Name:
+            if type(key) is ast.Constant:
+                self.scope.env[f"{holder.id}[{key.value!r}]"] = value
+            if value and holder.id in self.scope.env:
+                self.scope.env[holder.id] |= value
+        else:
+            self.table[type(holder)](holder)
+        self._meet_item(target, value, node)
+
+    def _meet_item(self, target: ast.Subscript, value: Value, node: ast.expr) -> None:
+        """`kwargs["tools"] = x` and `messages[0]["content"] = x`."""
+        holder, key = target.value, target.slice
+        word = key.value if isinstance(key, ast.Constant) else None
+        if isinstance(word, str) and word in sinks.REQUEST_KEYS and word not in self.named_sinks and _is_request_name(last_name(holder)):
+            self.arrive(sinks.REQUEST_KEYS[word], node, f'`["{word}"]`', is_named=True, value=value)
+        message = holder if isinstance(holder, ast.Subscript) and word in sinks.CONTENT_KEYS else target
+        if not (isinstance(message, ast.Subscript) and self.is_history(message.value)) or isinstance(message.slice, ast.Slice):
+            return
+        place = message.slice
+        is_front = isinstance(place, ast.Constant) and place.value in {0, 1}
+        self.arrive("front" if is_front else "message", node, f"`{ast.unparse(target)}`", value=value)
+
+    def returning(self, node: ast.Return) -> Value:
+        """`return value`."""
+        if node.value is None:
+            return CLEAN
+        value = self.table[type(node.value)](node.value)
+        if value and self.frozen_lines and self.statement_is_frozen():
+            value = self.frozen(value)
+        function = self.scope.function
+        function.returned |= value
+        if type(node.value) is ast.Tuple:
+            for place, item in enumerate(node.value.elts):
+                function.items[place] = function.items.get(place, CLEAN) | self.probe(item)
+        if self.returns_to is not None:
+            self.arrive(self.returns_to, node.value, f"what `{self.returns_name}()` gives", is_named=True, value=value)
+        return CLEAN
+
+
+def _is_request_name(name: str) -> bool:
+    return name.endswith(("kwargs", "params", "request", "payload", "body", "data", "args", "options", "config"))

@@ -1,0 +1,269 @@
+"""What a call gives and what its arguments meet: sources, sanitizers, sinks, functions of the linted tree.
+
+Takes the walk's state, gives the handler of calls; every name it knows stands in `tables/`.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from contextkit.lint.source.rule import Kind
+from contextkit.lint.source.summary import CLEAN, Called, Value
+from contextkit.lint.source.tables import sanitizers, sinks, sources
+from contextkit.lint.source.walk.expressions import Expressions, is_day_format
+from contextkit.lint.source.walk.pieces import last_name
+
+_MUTATORS = frozenset("append extend insert add update setdefault appendleft put put_nowait write writelines".split())  # noqa: SIM905
+"""Methods that put their arguments into the object."""
+_KEEPING = frozenset({"unordered", "mapping", "media"})
+"""Kinds of sources that still hold what they were given."""
+_ADDERS = frozenset({"append", "insert", "extend", "add"})
+
+
+class Calls(Expressions):
+    """The handler of calls."""
+
+    call_sources: dict[str, Kind]
+    method_sources: dict[str, Kind]
+    sanitizing: dict[str, frozenset[Kind]]
+    call_sinks: dict[str, sinks.Arguments]
+    fresh: dict[str, ast.AST | None]
+    """Variable → the loop it was made in, for objects made in this function."""
+
+    def call(self, node: ast.Call) -> Value:
+        """A call: its arguments, then what its name says of them."""
+        func = node.func
+        is_method = type(func) is ast.Attribute
+        last = func.attr if type(func) is ast.Attribute else func.id if type(func) is ast.Name else ""
+        receiver = CLEAN
+        if type(func) is ast.Attribute:
+            receiver = self._receiver(func)
+        elif type(func) is ast.Name:
+            receiver = self.scope.env.get(last, CLEAN)
+        else:
+            receiver = self.table[type(func)](func)
+        adds = is_method and last in _ADDERS and self._adds_to_running(node)
+        before, self.mid_conversation = self.mid_conversation, self.mid_conversation or adds
+        values = [self.table[type(argument)](argument) for argument in node.args]
+        keywords = [self.table[type(keyword.value)](keyword.value) for keyword in node.keywords]
+        if ast.keyword in self.watched_types:
+            for keyword in node.keywords:
+                self.show(keyword)
+        name = self.dotted(func)
+        if not (name in sanitizers.CLEAN_CALLS or (is_method and last in sanitizers.CLEAN_METHODS)):
+            self._meet_call(node, name, last, values, keywords)
+            result = self._result(node, name, last, receiver, values, keywords)
+        else:
+            result = CLEAN
+        self.mid_conversation = before
+        return result
+
+    def show(self, node: ast.AST) -> None:
+        """Shows a node to the patterns that ask for its type."""
+        raise TypeError(type(node).__name__)
+
+    def _receiver(self, func: ast.Attribute) -> Value:
+        """What the object of a method is made of; a text's own is its constant."""
+        holder = func.value
+        if type(holder) is ast.Name:
+            return self.scope.env.get(f"{holder.id}.{func.attr}") or self.table[ast.Name](holder)
+        return self.table[type(holder)](holder)
+
+    # Results --------------------------------------------------------------------------------------------------------------
+
+    def _result(self, node: ast.Call, name: str, last: str, receiver: Value, values: list[Value], keywords: list[Value]) -> Value:
+        """What a call gives back."""
+        everything = receiver.union(*values, *keywords)
+        if last == "get" and node.args and type(node.args[0]) is ast.Constant:
+            everything = self.item(receiver, node.args[0].value, node)
+        kind = self._source(node, name, last)
+        if kind is not None:
+            return self._varying(kind, node, everything)
+        mends = self.sanitizing.get(name) or self.sanitizing.get(last)
+        if mends is not None:
+            return self.filtered(everything, mends)
+        if last in sources.DAY_METHODS or (last == "strftime" and node.args and is_day_format(node.args[-1])):
+            return self.by_day(everything)
+        if name in sanitizers.JSON_DUMPS:
+            return self._dumped(node, everything)
+        if name in sources.GIT:
+            return everything | self.varies("place", node)
+        if last in _MUTATORS and type(node.func) is ast.Attribute:
+            self._put_into(node.func.value, CLEAN.union(*values, *keywords, *self.orders))
+        if last == "join":
+            everything |= self._listed(node)
+        if name and self.is_ours(name):
+            return self._ours(node, name, values, keywords, receiver)
+        if last in sanitizers.TEXT_CALLS or not everything:
+            return everything
+        if last[:1].isupper():
+            texts = (value for key, value in zip(node.keywords, keywords, strict=True) if key.arg in sources.TEXT_PARTS)
+            return receiver.union(*values, *texts)
+        return self.filtered(everything, sanitizers.LOOKED_UP)
+
+    def _listed(self, node: ast.Call) -> Value:
+        """`", ".join(skill.name for skill in skills)`: a collection that changes while the program runs, as one text."""
+        joined = node.args[0] if node.args else None
+        source = joined.generators[0].iter if isinstance(joined, ast.GeneratorExp | ast.ListComp) else joined
+        holder = source.func.value if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) else source
+        is_listing = source is not None and holder is not None and last_name(holder) in sources.LISTINGS
+        return self.varies("listing", source) if is_listing and source is not None else CLEAN
+
+    def _source(self, node: ast.Call, name: str, last: str) -> Kind | None:
+        found = self.call_sources.get(name)
+        if found is not None:
+            if name in {"set", "frozenset"} and not (node.args and type(node.args[0]) is not ast.Constant):
+                return None
+            return found
+        if type(node.func) is not ast.Attribute:
+            return None
+        found = self.method_sources.get(last)
+        if found is not None:
+            return found
+        found = sources.RETRIEVER_METHODS.get(last)
+        if found is not None and last_name(node.func.value).lower().endswith(sources.RETRIEVERS):
+            return found if node.args or node.keywords else None
+        return None
+
+    def _varying(self, kind: Kind, node: ast.Call, arguments: Value) -> Value:
+        """The call itself varies; a clock with a day's format is a date."""
+        if kind == "clock" and node.args and is_day_format(node.args[0]):
+            kind = "date"
+        return arguments | self.varies(kind, node) if kind in _KEEPING else self.varies(kind, node)
+
+    def _dumped(self, node: ast.Call, everything: Value) -> Value:
+        """JSON text: its keys stand in the order they were put in, unless the call sorts them."""
+        if any(word in ast.unparse(node) for word in sanitizers.SORTING_WORDS):
+            return self.filtered(everything, frozenset({"mapping", "unsorted_json", "rows"}))
+        is_literal = not node.args or type(node.args[0]) in {ast.Constant, ast.Dict, ast.JoinedStr}
+        return everything if is_literal else everything | self.varies("unsorted_json", node)
+
+    def _put_into(self, holder: ast.expr, value: Value) -> None:
+        """`parts.append(x)`: the object now holds x too."""
+        if not value:
+            return
+        if type(holder) is ast.Name and holder.id in self.scope.env:
+            self.scope.env[holder.id] |= value
+        elif type(holder) is ast.Attribute and type(holder.value) is ast.Name and holder.value.id == self.scope.myself:
+            self.keep(holder.attr, value)
+
+    def keep(self, attribute: str, value: Value) -> None:
+        """Notes what a method stores in an attribute of its object."""
+        if value and not self.probing:
+            stored = self.module.attributes.setdefault((self.scope.owner, attribute), [])
+            stored.append((value, self.scope.function.is_once and not self.loops))
+
+    def _ours(self, node: ast.Call, name: str, values: list[Value], keywords: list[Value], receiver: Value) -> Value:
+        """A call of the linted tree: said by its number, so that the linking can look inside."""
+        arguments: list[tuple[int | str, Value]] = []
+        for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
+            if value:
+                arguments.append(("*" if type(argument) is ast.Starred else place, value))
+        for keyword, value in zip(node.keywords, keywords, strict=True):
+            if value:
+                arguments.append((keyword.arg or "**", value))
+        if receiver and type(node.func) is ast.Attribute:
+            arguments.append(("self", receiver))
+        called = Called(name, tuple(arguments), self.site(node), self._is_fresh(node.func), self._is_once())
+        value = self.number(called)
+        if not self.probing:
+            function = self.scope.function
+            function.calls.extend(value)
+            if self.loops:
+                function.in_loop |= value
+        return value
+
+    def _is_once(self) -> bool:
+        return self.scope.function.is_once and not (self.loops and self.grows(self.loops[-1]))
+
+    def _is_fresh(self, func: ast.expr) -> bool:
+        """A method of an object made in the same breath, or in the same loop."""
+        if type(func) is not ast.Attribute:
+            return False
+        holder = func.value
+        if type(holder) is ast.Name:
+            return holder.id in self.fresh and self.fresh[holder.id] is self.loop()
+        return type(holder) is ast.Call
+
+    # Sinks ----------------------------------------------------------------------------------------------------------------
+
+    def _meet_call(self, node: ast.Call, name: str, last: str, values: list[Value], keywords: list[Value]) -> None:
+        """The arguments that reach a prompt, by the call's own name and by theirs."""
+        if self.probing:
+            return
+        table, is_named = self._arguments_of(name, last)
+        for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
+            sink = table.get(place)
+            if sink is not None and type(argument) is not ast.Starred:
+                self.arrive(sink, argument, f"`{last}(…)`", value=value)
+        for keyword, value in zip(node.keywords, keywords, strict=True):
+            word = keyword.arg or ""
+            sink = table.get(word)
+            if sink is not None:
+                self.arrive(sink, keyword.value, f"`{word}=` of `{last}`", value=value)
+            elif word in sinks.KEYWORDS and (word not in sinks.VAGUE or sinks.TAKES_PROMPTS.search(last)):
+                self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
+        if not is_named and type(node.func) is ast.Attribute:
+            self._meet_client(node.func)
+        self._meet_list(node, last)
+
+    def _arguments_of(self, name: str, last: str) -> tuple[sinks.Arguments, bool]:
+        """What the arguments of a call are; and whether it does not call a model."""
+        pair = ".".join(name.rsplit(".", 2)[-2:])
+        found = sinks.MODEL_CALLS.get(pair)
+        if found is not None:
+            return found, False
+        found = self.call_sinks.get(name) or sinks.CONSTRUCTORS.get(pair) or sinks.CONSTRUCTORS.get(last)
+        if found is None and sinks.TOOL_MAKERS.match(last):
+            found = sinks.TOOL_ARGUMENTS
+        if found is None and last in {"Message", "ChatMessage", "InputMessage"}:
+            found = {}
+        return found or {}, True
+
+    def _meet_client(self, func: ast.Attribute) -> None:
+        value = self.probe(func.value)
+        kept = frozenset(number for number in value if getattr(self.module.origins[number], "kind", "") in {"choice", "model", "flag"})
+        if kept:
+            self.arrive("client", func.value, "the client", value=kept)
+
+    def _meet_list(self, node: ast.Call, last: str) -> None:
+        """`messages.insert(0, x)` is the front, `messages.append(x)` the tail."""
+        func = node.func
+        if last not in {"insert", "append", "extend"} or type(func) is not ast.Attribute or not node.args:
+            return
+        if not sinks.HISTORY.match(last_name(func.value)):
+            if sinks.TOOLS.match(last_name(func.value)):
+                self.arrive("tools", node.args[-1], f"`{last_name(func.value)}.{last}(…)`", is_named=True)
+            elif sinks.NAMES.get(last_name(func.value)) == "system":
+                self.arrive("system", node.args[-1], f"`{last_name(func.value)}.{last}(…)`", is_named=True)
+            return
+        if last == "insert":
+            place = node.args[0]
+            is_front = isinstance(place, ast.Constant) and place.value in {0, 1}
+            self.arrive("front" if is_front else "message", node.args[-1], "the first messages" if is_front else "a message of the history")
+        else:
+            self.arrive("tail", node.args[-1], "the newest message")
+
+    def _adds_to_running(self, node: ast.Call) -> bool:
+        """Whether a message is added behind others: only a list that this function began empty may still get its first one."""
+        func: Any = node.func
+        name = last_name(func.value)
+        if func.attr == "insert" and node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0:
+            return False
+        if not sinks.HISTORY.match(name) and not name.endswith(("messages", "input")):
+            return False
+        if type(func.value) is ast.Name and func.value.id in self.begun:
+            if not _is_system_message(node.args[0] if node.args else None):
+                self.begun.discard(func.value.id)
+            return False
+        return True
+
+    begun: set[str]
+    """Lists this function began, that hold no message of a conversation yet."""
+
+
+def _is_system_message(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Dict):
+        return any(isinstance(value, ast.Constant) and value.value in sinks.SYSTEM_ROLES for value in node.values)
+    return isinstance(node, ast.Call) and last_name(node.func) in {"SystemMessage", "SystemPromptPart", "from_system"}

@@ -1,0 +1,372 @@
+"""What an expression's value is made of, and what of it meets the prompt: displays, names, operators.
+
+Takes the walk's state, gives one handler for each type of expression; knows nothing of calls and statements.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from contextkit.lint.source.summary import CLEAN, Attribute, Called, Global, Item, Source, Value
+from contextkit.lint.source.tables import sanitizers, sinks, sources
+from contextkit.lint.source.walk.arrivals import Arrivals
+from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition, last_name
+
+Handler = Callable[[Any], Value]
+_NO_TEXT = (ast.Not,)
+
+
+class Expressions(Arrivals):
+    """Handlers of expressions: node → origins of its value."""
+
+    table: dict[type, Handler]
+
+    def handlers(self) -> dict[type, Handler]:
+        """Node type → handler."""
+        return {
+            ast.Constant: self.nothing, ast.Name: self.name, ast.Attribute: self.attribute, ast.Subscript: self.subscript,
+            ast.JoinedStr: self.joined, ast.FormattedValue: self.formatted, ast.BinOp: self.operator, ast.BoolOp: self.boolean,
+            ast.UnaryOp: self.unary, ast.Compare: self.compare, ast.IfExp: self.ternary, ast.Lambda: self.function_value,
+            ast.Dict: self.mapping, ast.List: self.sequence, ast.Tuple: self.sequence, ast.Set: self.set_display,
+            ast.ListComp: self.comprehension, ast.GeneratorExp: self.comprehension, ast.SetComp: self.set_comprehension,
+            ast.DictComp: self.dict_comprehension, ast.Await: self.inner, ast.Starred: self.inner, ast.NamedExpr: self.walrus,
+            ast.Yield: self.given, ast.YieldFrom: self.given, ast.Slice: self.any_children,
+        }  # fmt: skip
+
+    def evaluate(self, node: ast.AST) -> Value:
+        """Origins of an expression's value; what meets the prompt inside it is noted."""
+        return self.table[type(node)](node)
+
+    def nothing(self, node: ast.AST) -> Value:
+        """A constant."""
+        return CLEAN
+
+    def any_children(self, node: ast.AST) -> Value:
+        """Whatever stands inside it."""
+        value = CLEAN
+        for child in ast.iter_child_nodes(node):
+            handler = self.table.get(type(child))
+            if handler:
+                value |= handler(child)
+        return value
+
+    def inner(self, node: Any) -> Value:
+        """What it wraps."""
+        return self.table[type(node.value)](node.value)
+
+    def given(self, node: Any) -> Value:
+        """`yield`: a generator gives it back."""
+        if node.value is not None:
+            self.scope.function.returned |= self.table[type(node.value)](node.value)
+        return CLEAN
+
+    # Names ----------------------------------------------------------------------------------------------------------------
+
+    def name(self, node: ast.Name) -> Value:
+        """A variable: of the function, else of the module."""
+        found = self.scope.env.get(node.id)
+        if found is not None:
+            return found
+        if node.id in self.module.variables:
+            return self.variable(node.id)
+        full = self.names.get(node.id)
+        return self._imported(full) if full is not None and full != f"{self.module.name}.{node.id}" else CLEAN
+
+    def _imported(self, full: str) -> Value:
+        """A name another module of the tree made: its variable, if it is one."""
+        tail = full.rpartition(".")[2]
+        if self.is_ours(full) and (tail.isupper() or tail.islower()):
+            return self.number(Global(full))
+        return CLEAN
+
+    def attribute(self, node: ast.Attribute) -> Value:
+        """`a.b`: what was stored there, else what `a` is made of."""
+        holder, env = node.value, self.scope.env
+        if type(holder) is ast.Name:
+            found = env.get(f"{holder.id}.{node.attr}")
+            if found is not None:
+                return found
+            if holder.id == self.scope.myself and self.scope.owner:
+                return self._field(node) or self.number(Attribute(f"{self.module.name}.{self.scope.owner}", node.attr))
+            value = env.get(holder.id, CLEAN)
+        else:
+            value = self.table[type(holder)](holder)
+        attribute = node.attr
+        if attribute in sources.TEXT_PARTS:
+            return self.by_day(value) if value and attribute in sources.DAY_FIELDS else value
+        return self._field(node) or self._of_known_class(node)
+
+    def _field(self, node: ast.Attribute) -> Value:
+        """An attribute whose name says what it holds."""
+        kind = sources.FIELDS.get(node.attr)
+        if kind is None and node.attr in _VARIABLE_TAILS:
+            kind = sources.ATTRIBUTES.get(self.dotted(node))
+        return CLEAN if kind is None else self.varies(kind, node)
+
+    def _of_known_class(self, node: ast.Attribute) -> Value:
+        """An attribute of an object whose class stands in the linted tree.
+
+        Of any other object nothing is known: that it was made with an id does not mean that each of its texts holds one.
+        """
+        owner = self.dotted(node.value)
+        return self.number(Attribute(owner, node.attr)) if owner and self.is_ours(owner) else CLEAN
+
+    def by_day(self, value: Value) -> Value:
+        """A clock read with the precision of a day."""
+        days = CLEAN
+        for number in value:
+            origin = self.module.origins[number]
+            is_clock = isinstance(origin, Source) and origin.kind == "clock"
+            days |= self.number(Source("date", origin.site)) if is_clock and isinstance(origin, Source) else frozenset((number,))
+        return days
+
+    def subscript(self, node: ast.Subscript) -> Value:
+        """`a[i]`: what was stored there, else what `a` is made of."""
+        key = node.slice
+        if type(key) is ast.Constant:
+            if type(node.value) is ast.Name:
+                found = self.scope.env.get(f"{node.value.id}[{key.value!r}]")
+                if found is not None:
+                    return found
+            value = self.item(self.table[type(node.value)](node.value), key.value, node)
+        else:
+            value = self.table[type(node.value)](node.value) | self.filtered(self.table[type(key)](key), sanitizers.LOOKED_UP)
+        if last_name(node.value) in sources.MODEL_LISTS:
+            value |= self.varies("model", node)
+        return value
+
+    def item(self, value: Value, key: object, node: ast.expr) -> Value:
+        """What stands under a constant key."""
+        if type(key) is not str:
+            return value
+        kind = sources.FIELDS.get(key)
+        if kind is not None and kind not in {"clock", "date", "place"}:
+            return self.varies(kind, node)
+        return value if key in sources.TEXT_PARTS else CLEAN
+
+    # Text and operators ---------------------------------------------------------------------------------------------------
+
+    def joined(self, node: ast.JoinedStr) -> Value:
+        """An f-string."""
+        value = CLEAN
+        for part in node.values:
+            if type(part) is not ast.Constant:
+                value |= self.table[type(part)](part)
+        return value
+
+    def formatted(self, node: ast.FormattedValue) -> Value:
+        """`{x:spec}`: a day's format makes a clock a date."""
+        value = self.table[type(node.value)](node.value)
+        spec = node.format_spec
+        if spec is not None and value:
+            parts = getattr(spec, "values", [])
+            if len(parts) == 1 and is_day_format(parts[0]):
+                return self.by_day(value)
+            return value | self.table[type(spec)](spec)
+        return value
+
+    def operator(self, node: ast.BinOp) -> Value:
+        """Both sides; a long chain of `+` is gone through without recursion."""
+        left: ast.expr = node
+        value = CLEAN
+        while type(left) is ast.BinOp:
+            value |= self.table[type(left.right)](left.right)
+            left = left.left
+            if ast.BinOp in self.watched_types:
+                break
+        return value | self.table[type(left)](left)
+
+    watched_types: frozenset[type] = frozenset()
+
+    def boolean(self, node: ast.BoolOp) -> Value:
+        """Any of its sides."""
+        value = CLEAN
+        for part in node.values:
+            value |= self.table[type(part)](part)
+        return value
+
+    def unary(self, node: ast.UnaryOp) -> Value:
+        """`not x` says nothing of the text."""
+        value = self.table[type(node.operand)](node.operand)
+        return CLEAN if type(node.op) in _NO_TEXT else value
+
+    def compare(self, node: ast.Compare) -> Value:
+        """A comparison says nothing of the text."""
+        self.table[type(node.left)](node.left)
+        for part in node.comparators:
+            self.table[type(part)](part)
+        return CLEAN
+
+    def ternary(self, node: ast.IfExp) -> Value:
+        """Either side."""
+        self.table[type(node.test)](node.test)
+        return self.table[type(node.body)](node.body) | self.table[type(node.orelse)](node.orelse)
+
+    def function_value(self, node: ast.Lambda) -> Value:
+        """What calling it gives: frameworks call it once for each run."""
+        env = self.scope.env
+        self.scope.env = {**env, **{argument.arg: CLEAN for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}}
+        try:
+            return self.table[type(node.body)](node.body)
+        finally:
+            self.scope.env = env
+
+    def walrus(self, node: ast.NamedExpr) -> Value:
+        """Stores and gives."""
+        value = self.table[type(node.value)](node.value)
+        self.scope.env[node.target.id] = value
+        return value
+
+    # Displays -------------------------------------------------------------------------------------------------------------
+
+    def sequence(self, node: ast.List | ast.Tuple) -> Value:
+        """A list or tuple; a message put before a running history is the front."""
+        value = CLEAN
+        for item in node.elts:
+            value |= self.table[type(item)](item)
+        if len(node.elts) == 2 and type(node) is ast.Tuple and _is_role(node.elts[0]):
+            self.arrive("system", node.elts[1], "the system message")
+        last = node.elts[-1] if len(node.elts) > 1 else None
+        if type(last) is ast.Starred and type(node.elts[0]) is ast.Dict and self.is_history(last.value):
+            self.arrive("front", node.elts[0], "the first message")
+        return value
+
+    def set_display(self, node: ast.Set) -> Value:
+        """A set has no order."""
+        value = CLEAN
+        for item in node.elts:
+            value |= self.table[type(item)](item)
+        return value | self.varies("unordered", node) if len(node.elts) > 1 else value
+
+    def mapping(self, node: ast.Dict) -> Value:
+        """A dict display: a message, a tool definition, a request, or just a mapping."""
+        value, keyed = CLEAN, {}
+        for key, item in zip(node.keys, node.values, strict=True):
+            part = self.table[type(item)](item)
+            value |= part
+            if type(key) is ast.Constant:
+                keyed[key.value] = part
+            elif key is not None:
+                value |= self.table[type(key)](key)
+        if value:
+            self._meet(node, keyed)
+        return value
+
+    def _meet(self, node: ast.Dict, values: dict[Any, Value]) -> None:
+        """What a dict's own keys say that it is."""
+        keys = constant_keys(node)
+        if "role" in keys and _is_role(keys["role"]):
+            self._all(keys, values, dict.fromkeys(sinks.CONTENT_KEYS, "system"), "the system message")
+        if sinks.MARKER_KEYS & keys.keys():
+            self._all(keys, values, dict.fromkeys(sinks.CONTENT_KEYS, "marked"), "a block with a cache marker")
+        if is_tool_definition(keys):
+            self._all(keys, values, sinks.TOOL_ARGUMENTS, "a tool definition")
+        if "type" in keys and "ttl" in keys:
+            self._all(keys, values, {"ttl": "ttl"}, "`ttl`")
+        is_request = ("model" in keys and sinks.REQUEST_MARKS & keys.keys()) or {"messages", "system"} <= keys.keys()
+        table = sinks.REQUEST_KEYS if is_request else sinks.NAMES
+        self._all(keys, values, table, "")
+
+    def _all(self, keys: dict[str, ast.expr], values: dict[Any, Value], table: Any, label: str) -> None:
+        for key, item in keys.items():
+            sink = table.get(key)
+            if sink is not None and (values[key] or type(item) is ast.IfExp):
+                self.arrive(sink, item, label or f'`"{key}"`', is_named=not label)
+
+    # Comprehensions -------------------------------------------------------------------------------------------------------
+
+    def comprehension(self, node: Any) -> Value:
+        """Its elements, and for a list of tools also what chose them."""
+        chosen = self.generators(node.generators)
+        value = self.table[type(node.elt)](node.elt) | self.order_of(node.generators[0].iter)
+        return value | chosen if chosen and self.is_tools(node.generators[0].iter) else value
+
+    orders: list[Value]
+    """Of each loop around, the order it goes in."""
+
+    def order_of(self, node: ast.expr) -> Value:
+        """Whatever is made of the items of a collection, it is made in the collection's order."""
+        if type(node) is ast.Constant:
+            return CLEAN
+        return frozenset(number for number in self.probe(node) if self._is_order(number))
+
+    def _is_order(self, number: int) -> bool:
+        origin = self.module.origins[number]
+        return isinstance(origin, Source) and origin.kind in sanitizers.ORDER
+
+    def generators(self, generators: list[ast.comprehension]) -> Value:
+        """Binds the targets of each `for`; gives what its conditions look at."""
+        chosen = CLEAN
+        for generator in generators:
+            self.bind(generator.target, self.iterated(generator.iter))
+            for test in generator.ifs:
+                self.table[type(test)](test)
+                chosen |= self.looked_at(test)
+        return self.filtered(chosen, sanitizers.ORDER)
+
+    def iterated(self, node: ast.expr) -> Value:
+        """What going through a collection gives; a collection that changes while the program runs is a source."""
+        value = self.table[type(node)](node)
+        name = last_name(node.func.value if type(node) is ast.Call and type(node.func) is ast.Attribute else node)
+        if name in sources.MODEL_LISTS:
+            value |= self.varies("model", node)
+        return value
+
+    def looked_at(self, node: ast.expr) -> Value:
+        """The origins a condition depends on, comparisons included."""
+        if type(node) is ast.Compare:
+            parts = [node.left, *node.comparators]
+        elif type(node) is ast.BoolOp:
+            parts = node.values
+        elif type(node) is ast.UnaryOp:
+            parts = [node.operand]
+        elif type(node) is ast.Call:
+            parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+        else:
+            return self.probe(node)
+        value = CLEAN
+        for part in parts:
+            value |= self.looked_at(part)
+        return value
+
+    def set_comprehension(self, node: ast.SetComp) -> Value:
+        """A set has no order."""
+        return self.comprehension(node) | self.varies("unordered", node)
+
+    def dict_comprehension(self, node: ast.DictComp) -> Value:
+        """Its keys and values."""
+        self.generators(node.generators)
+        return self.table[type(node.key)](node.key) | self.table[type(node.value)](node.value)
+
+    def bind(self, target: ast.AST, value: Value) -> None:
+        """Stores a value in a variable, or in each of a tuple's."""
+        kind = type(target)
+        if kind is ast.Name:
+            self.scope.env[target.id] = value  # type: ignore[attr-defined]
+        elif isinstance(target, ast.Tuple | ast.List):
+            for place, item in enumerate(target.elts):
+                self.bind(item, self.part(value, place))
+        elif kind is ast.Starred:
+            self.bind(target.value, value)  # type: ignore[attr-defined]
+        elif isinstance(target, ast.Attribute | ast.Subscript):
+            self.table[type(target.value)](target.value)
+
+    def part(self, value: Value, place: int) -> Value:
+        """One of the items of a tuple: of a function's result only what it gives at that place."""
+        whole = frozenset(number for number in value if isinstance(self.module.origins[number], Called))
+        return (value - whole) | self.number(Item(whole, place)) if whole else value
+
+_VARIABLE_TAILS = frozenset(name.rpartition(".")[2] for name in sources.ATTRIBUTES)
+
+
+def _is_role(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in sinks.SYSTEM_ROLES
+
+
+def is_day_format(node: ast.AST) -> bool:
+    """Whether a constant is a format of strftime no finer than a day."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "%" not in node.value:
+        return False
+    return not {part[:1] for part in node.value.replace("%-", "%").split("%")[1:]} & sources.DAY_FORMAT

@@ -1,0 +1,25 @@
+"""A reminder in a copy that is sent, and one that stays."""
+
+import copy
+
+import anthropic
+
+client = anthropic.Anthropic()
+
+
+def turn(messages, reminder):
+    outgoing = copy.deepcopy(messages)
+    outgoing[-1]["content"].append({"type": "text", "text": f"<system-reminder>{reminder}</system-reminder>"})  # expect: CKM09
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=outgoing)
+
+
+def turn_kept(messages, reminder):
+    messages[-1]["content"].append({"type": "text", "text": f"<system-reminder>{reminder}</system-reminder>"})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)
+
+
+def logged(messages):
+    shown = copy.deepcopy(messages)
+    shown[-1]["content"] = "…"
+    print(shown)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)

@@ -1,0 +1,17 @@
+"""A list only for the marker, and a list always."""
+
+
+def mark_last(messages):
+    out = [dict(message) for message in messages]
+    if isinstance(out[-1]["content"], str):
+        out[-1]["content"] = [{"type": "text", "text": out[-1]["content"], "cache_control": {"type": "ephemeral"}}]  # expect: CKM10
+    return out
+
+
+def as_blocks(messages):
+    out = [dict(message) for message in messages]
+    for message in out:
+        if isinstance(message["content"], str):
+            message["content"] = [{"type": "text", "text": message["content"]}]
+    out[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    return out

@@ -1,0 +1,22 @@
+"""Ids made up on replay, and where a call is made."""
+
+import uuid
+
+
+def to_wire(turn):
+    call_id = f"call_{uuid.uuid4().hex[:12]}"
+    return [
+        {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": turn.call}]},  # expect: CKM13
+        {"role": "tool", "tool_call_id": call_id, "content": turn.result},  # expect: CKM13
+    ]
+
+
+def to_wire_kept(turn):
+    return [
+        {"role": "assistant", "tool_calls": [{"id": turn.call_id, "type": "function", "function": turn.call}]},
+        {"role": "tool", "tool_call_id": turn.call_id, "content": turn.result},
+    ]
+
+
+def parse(text):
+    return {"id": f"call_{uuid.uuid4().hex[:12]}", "type": "function", "function": {"name": text, "arguments": "{}"}}

@@ -1,0 +1,24 @@
+"""White space taken from what was sent, and from what was not."""
+
+import textwrap
+
+import openai
+
+client = openai.OpenAI()
+
+
+def turn(messages):
+    reply = client.chat.completions.create(model="gpt-5.1", messages=messages)
+    messages.append({"role": "assistant", "content": reply.choices[0].message.content.strip()})  # expect: CKM15
+
+
+def cleaned(messages):
+    return [{**m, "content": m["content"].strip()} for m in messages]  # expect: CKM15
+
+
+def ingest(messages, call, output):
+    messages.append({"role": "tool", "tool_call_id": call.id, "content": textwrap.dedent(output).strip()})
+
+
+def shown(reply):
+    return reply.choices[0].message.content.strip()

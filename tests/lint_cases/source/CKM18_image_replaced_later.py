@@ -1,0 +1,23 @@
+"""Images that were sent give way to words, and images left out before."""
+
+
+def prune_images(messages, keep=2):
+    for message in messages[:-keep]:
+        for block in message["content"]:
+            if block["type"] == "image":
+                block.clear()  # expect: CKM18
+                block.update(type="text", text="[screenshot removed]")
+
+
+def old_screens(messages):
+    for message in messages[:-4]:
+        message["content"] = "[image omitted]"  # expect: CKM18
+
+
+def user_message(text, images):
+    parts = [{"type": "image", "source": image} for image in images[:4]]
+    return {"role": "user", "content": [*parts, {"type": "text", "text": text or "[image omitted]"}]}
+
+
+def count_images(messages):
+    return sum(block["type"] == "image" for message in messages for block in message["content"])

@@ -1,0 +1,20 @@
+"""Recalled memories in front of the history, and behind it."""
+
+import anthropic
+
+client = anthropic.Anthropic()
+INSTRUCTIONS = "You know your user."
+
+
+def ask(memory, messages, question):
+    hits = memory.search(question, limit=5)  # expect: CKS05
+    system = INSTRUCTIONS + " What you know: " + "; ".join(hit.text for hit in hits)
+    messages.append({"role": "user", "content": question})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_behind(memory, messages, question):
+    hits = memory.search(question, limit=5)
+    recalled = "; ".join(hit.text for hit in hits)
+    messages.append({"role": "user", "content": f"{question} (from memory: {recalled})"})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
