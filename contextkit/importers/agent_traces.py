@@ -3,7 +3,7 @@
 Takes a source, gives one exchange for each call, its prompt as an outline of its text and what an endless cache of its session would have
 read of it as its prediction. Bills and models are in no line of these.
 
-* Lines are in no order: they are put in that of their times.
+* Lines are in no order: they are put in that of their times. How long a call took is in none: it is taken to be answered at once.
 * A prompt is cut at blank lines and where an earlier one ended, so what two prompts of a session share is a number of whole segments.
   What they share beyond the last common cut, less than a paragraph, is not counted.
 * Sizes are estimates, `BYTES_PER_TOKEN` of UTF-8 a token, rounded at each cut, so that parts add up.
@@ -53,7 +53,6 @@ class _Session:
     """Where its segments end."""
     digests: list[str] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
-    n_calls: int = 0
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -66,9 +65,9 @@ def read(source: Source) -> Iterator[Record]:
             n_known += 1
             continue
         session = sessions.setdefault(name, _Session())
-        yield _exchange(name, at, session, _grown(session, text), row["output"])
+        yield _exchange(f"{name}/{row['timestamp']}", name, at, session, _grown(session, text), row["output"])
     if n_known:
-        source.fault(0, f"{n_known:,} lines were read before; counted once")
+        source.fault(0, f"{n_known:,} of its lines were read before; counted once")
 
 
 def _timed(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:
@@ -85,7 +84,7 @@ def _timed(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]
         latest = max(latest, at)
         yield line, (at, row)
     if n_late:
-        source.fault(0, f"{n_late:,} lines are earlier than a line before them; put in the order of their times")
+        source.fault(0, f"{n_late:,} of its lines are earlier than a line before them; put in the order of their times")
 
 
 def _grown(session: _Session, text: bytes) -> Outline:
@@ -100,7 +99,7 @@ def _grown(session: _Session, text: bytes) -> Outline:
         digest = blake2b(bytes.fromhex(digest) + text[begin:end], digest_size=16).hexdigest()
         digests.append(digest)
     position = session.positions[keep - 1] + 1 if keep else 0
-    session.text, session.n_calls = text, session.n_calls + 1
+    session.text = text
     session.ends[keep:], session.digests[keep:], session.positions[keep:] = ends, digests, [position] * len(ends)
     return Outline(
         keep=keep, namespaces=NAMESPACES, level_ends=(0, 0), digests=tuple(digests), ends_tokens=tuple(map(_tokens, ends)),
@@ -108,12 +107,12 @@ def _grown(session: _Session, text: bytes) -> Outline:
     )  # fmt: skip
 
 
-def _exchange(name: str, at: float, session: _Session, prompt: Outline, output: str) -> Exchange:
+def _exchange(identity: str, name: str, at: float, session: _Session, prompt: Outline, output: str) -> Exchange:
     read = _tokens(session.ends[prompt.keep - 1]) if prompt.keep else 0
     generated = _tokens(len(output.encode("utf-8", "surrogatepass")))
     expected = Usage(_tokens(len(session.text)) - read, read, 0, 0, generated, estimated=True)
     return Exchange(
-        id=f"{name}/{session.n_calls}", session=name, lane="main", at=at, first_byte_at=None, ended_at=None, provider="", model=UNKNOWN,
+        id=identity, session=name, lane="main", at=at, first_byte_at=at, ended_at=at, provider="", model=UNKNOWN,
         prompt=prompt, usage=None, predicted=expected, error=None,
     )  # fmt: skip
 

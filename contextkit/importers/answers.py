@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,8 +165,12 @@ _NAME = re.compile(r"[\w./-]{1,64}")
 
 def _hear(answer: Answer, event: dict[str, Any]) -> bool:
     """Take from one object what it says; whether it says anything a response says."""
-    inner = next((event[name] for name in _INSIDE if isinstance(event.get(name), dict)), None)
-    is_known = _take(answer, event) | (_take(answer, inner) if inner is not None else False)
+    is_known = _take(answer, event)
+    for name in _INSIDE:
+        inner = event.get(name)
+        # metadata is Bedrock's event, or what a caller attached to its request
+        if isinstance(inner, dict) and (name != "metadata" or "usage" in inner):
+            is_known |= _take(answer, inner)
     for name in ("messageStop", "delta"):
         if isinstance(event.get(name), dict):
             is_known |= _take_end(answer, event[name])
@@ -193,9 +197,9 @@ def _take(answer: Answer, said: dict[str, Any]) -> bool:
 
 
 def _take_end(answer: Answer, said: dict[str, Any]) -> bool:
-    listed = next((said[name] for name in ("choices", "candidates") if isinstance(said.get(name), list)), [])
+    listed: list[Any] = next((said[name] for name in ("choices", "candidates") if isinstance(said.get(name), list)), [])
     ends = [one.get(name) for one in (said, *(one for one in listed if isinstance(one, dict))) for name in _ENDS]
-    has_ended = any(end is not None for end in ends) or said.get("status") in _ENDED
+    has_ended = any(end is not None for end in ends) or str(said.get("status")) in _ENDED
     answer.has_ended |= has_ended
     return has_ended
 
@@ -223,6 +227,3 @@ def _verdict(said: dict[str, Any]) -> str:
         told = openai.get("reason") or openai.get("type")
     return told if isinstance(told, str) else ""
 
-
-Unpack = Callable[[bytes], bytes]
-"""Undoes a content encoding."""

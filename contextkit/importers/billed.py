@@ -150,12 +150,11 @@ def _count(counts: Mapping[str, Any], paths: tuple[str, ...], tell: Tell) -> int
 
 def _at(value: Any, path: str) -> Any:
     for step in path.split("."):
-        value = _STEPS.get(type(value), _nowhere)(value, step)
+        walk = _STEPS.get(type(value))
+        if walk is None:
+            return None
+        value = walk(value, step)
     return value
-
-
-def _nowhere(value: Any, step: str) -> None:
-    """What neither a table nor a list of lifetimes holds."""
 
 
 def _lifetime(items: list[Any], ttl: str) -> Any:
@@ -215,8 +214,10 @@ _REGIONAL = re.compile(r"/model/([^/?]+)/(?:converse|invoke)")
 def provider_of(url: str, said: str, wire: str, model: str, version: str = "") -> str:
     """The id prices are looked up under: by who was called, then by what a recorder says, the wire, the model; empty where nobody knows.
 
-    >>> provider_of("https://api.openai.com/v1/responses", "", "openai_responses", "gpt-5.1"), provider_of("", "", "gemini", "gemini-2.5-pro")
-    ('openai', 'google')
+    >>> provider_of("https://api.openai.com/v1/responses", "", "openai_responses", "gpt-5.1")
+    'openai'
+    >>> provider_of("", "", "gemini", "gemini-2.5-pro"), provider_of("", "xAI", "openai_chat", "my-model")
+    ('google', 'x-ai')
     """
     named = _by_name(said)
     of_wire = _WIRES.get(wire, "") or _HOSTED.get(version, "")

@@ -10,7 +10,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from contextkit.errors import LogCorrupt, UnreadableLog
-from contextkit.importers import agent_traces, block_trace, claude_code, codex, langfuse, litellm, openai_runs, otel, pi, prometheus
+from contextkit.importers import (
+    agent_traces,
+    block_trace,
+    claude_code,
+    codex,
+    har,
+    langfuse,
+    litellm,
+    openai_runs,
+    openrouter,
+    otel,
+    pi,
+    prometheus,
+    raw_pairs,
+)
 from contextkit.importers.format import Format, first_line
 from contextkit.importers.source import STDIN, Faults, Source
 from contextkit.ledger.exchange import Exchange
@@ -46,6 +60,9 @@ FORMATS: tuple[Format, ...] = (
     Format("Langfuse export", langfuse.is_langfuse, langfuse.read),
     Format("agent trace", agent_traces.is_agent_trace, agent_traces.read),
     Format("OpenAI-format runs", openai_runs.is_openai_runs, openai_runs.read),
+    Format("HTTP archive", har.is_har, har.read),
+    Format("OpenRouter records", openrouter.is_openrouter, openrouter.read),
+    Format("request and response bodies", raw_pairs.is_raw_pairs, raw_pairs.read),
 )
 """Asked from the top: the first that knows a file reads it."""
 SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv")

@@ -27,7 +27,9 @@ def in_time(source: Source, items: Iterable[tuple[int, T]], at: Callable[[T], fl
     times = [at(item) for _, item in first]
     n_back = sum(one >= other for one, other in pairwise(times))
     if times and times[0] > times[-1] and n_back * 2 > len(times):
-        yield from sorted([*first, *rows][::-1], key=lambda row: at(row[1]))
+        turned = [*first, *rows]
+        turned.reverse()
+        yield from sorted(turned, key=lambda row: at(row[1]))
         return
     yield from _within(source, chain(first, rows), at)
 

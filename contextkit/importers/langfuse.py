@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.bill import Counts, Reading, billed
+from contextkit.importers.counted import Counts, Reading, counted_usage
 from contextkit.importers.in_time import in_time
 from contextkit.importers.rows import bare, named, rows, table
 from contextkit.importers.source import Source
@@ -74,9 +74,9 @@ def read(source: Source) -> Iterator[Record]:
             yield from traces.put(_span(source, line, name, at, row))
         else:
             n_known += 1
-    yield from traces.rest()
+    yield from traces.rest(n_known)
     if n_known:
-        source.fault(0, f"{n_known:,} observations were read before; counted once")
+        source.fault(0, f"{n_known:,} of its observations were read before; counted once")
 
 
 KEPT = (
@@ -133,7 +133,7 @@ def _usage(source: Source, line: int, row: Mapping[str, Any]) -> Usage | None:
             "total": row.get("totalusage"),
         }  # fmt: skip
     counts, reading = settled(said)
-    return billed(source, line, counts, reading)
+    return counted_usage(source, line, counts, reading)
 
 
 def settled(said: Mapping[str, Any]) -> tuple[Counts, Reading]:

@@ -17,37 +17,20 @@ from typing import Any
 
 import orjson
 
-from contextkit.importers.bill import Counts, billed
+from contextkit.cache.usage import Usage
+from contextkit.importers.billed import usage_of
 from contextkit.importers.in_time import in_time
 from contextkit.importers.rows import Row, bare, named, rows, table
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose
 from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.row import Record
 
-WRAPPERS = {"data": 2, "spend_logs": 2, "logs": 2, "response": 2}
+WRAPPERS = {"data": 2, "spend_logs": 2, "logs": 2}
 PAYLOAD = "standardloggingobject"
 ASKING = ("completion", "responses", "anthropic_messages", "generate_content", "pass_through", "acreate_response")
 """Parts of the call types that ask a model something; all others (embeddings, images, speech, …) have no prompt cache."""
-COUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "prompt": (("prompt_tokens",), ("input_tokens",)),
-    "output": (("completion_tokens",), ("output_tokens",)),
-    "read": (("prompt_tokens_details", "cached_tokens"), ("input_tokens_details", "cached_tokens"), ("cache_read_input_tokens",)),
-    "write": (
-        ("prompt_tokens_details", "cache_write_tokens"), ("prompt_tokens_details", "cache_creation_tokens"),
-        ("input_tokens_details", "cache_write_tokens"), ("cache_creation_input_tokens",),
-    ),
-    "write_5m": (
-        ("prompt_tokens_details", "cache_creation_token_details", "ephemeral_5m_input_tokens"),
-        ("cache_creation", "ephemeral_5m_input_tokens"),
-    ),
-    "write_1h": (
-        ("prompt_tokens_details", "cache_creation_token_details", "ephemeral_1h_input_tokens"),
-        ("cache_creation", "ephemeral_1h_input_tokens"),
-    ),
-}  # fmt: skip
-"""Count → where a usage object may say it."""
 SECRET = ("api_key", "secret_fields", "proxy_server_request", "headers", "extra_headers", "litellm_logging_obj", "api_base")
 """Fields of a request to the proxy that no provider is sent, or that nobody may keep."""
 UNTIMED = "no time, or one of a clock that was never set; the time of the row before stands in"
@@ -86,9 +69,9 @@ def read(source: Source) -> Iterator[Record]:
         else:
             yield from _told(source, line, name, at, row, projects)
     if n_known:
-        source.fault(0, f"{n_known:,} rows are of calls that were read before; counted once")
+        source.fault(0, f"{n_known:,} of its rows are of calls that were read before; counted once")
     if answered:
-        source.fault(0, f"{answered:,} calls were answered by LiteLLM's own response cache, which no provider saw; not counted")
+        source.fault(0, f"{answered:,} of its calls were answered by LiteLLM's own response cache, which no provider saw; not counted")
 
 
 def _calls(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:
@@ -132,7 +115,7 @@ def _exchange(source: Source, line: int, name: str, session: str, at: float, row
     return Exchange(
         id=name, session=session, lane=str(row.get("agentid") or "main"), at=at,
         first_byte_at=first if first is not None and ended is not None and at <= first < ended else None, ended_at=ended,
-        provider=provider, model=model, prompt=_body(source, line, row), usage=billed(source, line, _counts(row, metadata), "inclusive"),
+        provider=provider, model=model, prompt=_body(source, line, row), usage=_usage(source, line, row, metadata),
         predicted=None, error=_error(row, metadata),
     )  # fmt: skip
 
@@ -144,25 +127,17 @@ def _error(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
     return str(said.get("error_class") or "error") if failed else None
 
 
-def _counts(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> Counts:
-    """The counts from the fullest place that has them."""
-    places = (
-        table(metadata.get("usage_object")), table(table(row.get("response")).get("usage")), table(row.get("usageobject")),
-        table(row.get("usage")), table(metadata.get("additional_usage_values")),
-        {"prompt_tokens": row.get("prompttokens"), "completion_tokens": row.get("completiontokens")},
-    )  # fmt: skip
-    return Counts(**{meaning: _found(places, paths) for meaning, paths in COUNTS.items()})
+def _usage(source: Source, line: int, row: Mapping[str, Any], metadata: Mapping[str, Any]) -> Usage | None:
+    """The bill, by the fullest usage that was kept; the row's own counts stand for what that leaves out."""
+    places = (metadata.get("usage_object"), table(row.get("response")).get("usage"), row.get("usageobject"), row.get("usage"))
+    said = next((place for place in map(table, places) if place), {})
+    own = {"prompt_tokens": row.get("prompttokens"), "completion_tokens": row.get("completiontokens")}
+    counts = {**own, **_known(table(metadata.get("additional_usage_values"))), **_known(said)}
+    return usage_of(counts, lambda what: source.fault(line, what))
 
 
-def _found(places: tuple[dict[str, Any], ...], paths: tuple[tuple[str, ...], ...]) -> int | None:
-    said = (natural(_at(place, path)) for place in places for path in paths)
-    return next((count for count in said if count is not None), None)
-
-
-def _at(place: object, path: tuple[str, ...]) -> object:
-    for key in path:
-        place = place.get(key) if isinstance(place, dict) else None
-    return place
+def _known(counts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _body(source: Source, line: int, row: Mapping[str, Any]) -> Bodies | None:

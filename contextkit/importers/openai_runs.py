@@ -26,8 +26,7 @@ MESSAGES = ("traj", "messages", "trajectory")
 """Names of the list of messages in a run."""
 NAMES = ("id", "task_id", "trial", "conversation_id", "session_id")
 """What tells one run from another."""
-WRAPPERS = {"runs": 2, "simulations": 2, "results": 2}
-UNTIMED = "runs that say no time: their calls are put a second apart"
+WRAPPERS = {"runs": 2, "simulations": 2}
 _NEAR = 200
 
 
@@ -45,17 +44,20 @@ def is_openai_runs(head: bytes) -> bool:
 
 def read(source: Source) -> Iterator[Record]:
     """The calls of all runs, run by run."""
-    n_known, names = 0, dict[str, int]()
+    n_known, n_untimed, names = 0, 0, dict[str, int]()
     for line, run in rows(source, WRAPPERS):
         messages = next((run[key] for key in MESSAGES if isinstance(run.get(key), list)), None)
         if messages is None or not all(isinstance(message, dict) and "role" in message for message in messages):
             source.fault(line, "no run with a list of messages; passed over")
         elif source.is_new(b"openai run", orjson.dumps(run)):
-            yield from _calls(source, line, _named(source, run, names), run, messages)
+            n_untimed += not any(plausible(message.get("timestamp")) for message in messages)
+            yield from _calls(_named(source, run, names), run, messages)
         else:
             n_known += 1
     if n_known:
-        source.fault(0, f"{n_known:,} runs were read before; counted once")
+        source.fault(0, f"{n_known:,} of its runs were read before; counted once")
+    if n_untimed:
+        source.fault(0, f"{n_untimed:,} of its runs say no time; their calls are put a second apart")
 
 
 def _named(source: Source, run: dict[str, Any], names: dict[str, int]) -> str:
@@ -66,22 +68,20 @@ def _named(source: Source, run: dict[str, Any], names: dict[str, int]) -> str:
     return name if names[name] == 1 and said else f"{name} #{names[name]}"
 
 
-def _calls(source: Source, line: int, session: str, run: dict[str, Any], messages: list[dict[str, Any]]) -> Iterator[Record]:
+def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]]) -> Iterator[Record]:
+    """A call for each assistant message; a body grows by what was said since the one before."""
     said = run.get("model")
     named = said if isinstance(said, str) else ""
     provider, model = whose("", named) if named else ("openai", UNKNOWN)
     front = b'{"model":%b,"messages":[' % orjson.dumps(named) if named else b'{"messages":['
-    sent, number = bytearray(), 0
-    for index, message in enumerate(messages):
+    sent, number, last = bytearray(), 0, EARLIEST
+    for message in messages:
+        own = plausible(message.get("timestamp"))
+        last = own or last
         if message["role"] == "assistant" and sent:
-            number += 1
-            at = plausible(message.get("timestamp"))
-            if at is None:
-                at = EARLIEST + number
-                if number == 1:
-                    source.fault(line, UNTIMED)
+            number, last = number + 1, own or last + 1
             yield Exchange(
-                id=f"{session}/{number}", session=session, lane="main", at=at, first_byte_at=None, ended_at=None, provider=provider,
+                id=f"{session}/{number}", session=session, lane="main", at=last, first_byte_at=None, ended_at=None, provider=provider,
                 model=model, prompt=Bodies(front + bytes(sent) + b"]}"), usage=None, predicted=None, error=None,
             )  # fmt: skip
-        sent += (b"," if index else b"") + orjson.dumps(message)
+        sent += (b"," if sent else b"") + orjson.dumps(message)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contextkit.importers.bill import Counts, billed, told_by_total
+from contextkit.importers.counted import Counts, counted_usage, told_by_total
 from contextkit.importers.rows import bare, named, rows
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Span, Traces
@@ -74,7 +74,11 @@ OMITS_ZEROS = ("pydantic-ai", "logfire")
 COLLAPSE = "pydantic_ai.cache.collapse"
 WRAPPERS = {"resourceSpans": 6, "resource_spans": 6}
 _SCOPES, _FAILED = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"), ("2", "error", "status_code_error")
-_IDS = re.compile(rb'"(?:trace_id|traceId)"[\s\S]*?"(?:span_id|spanId)"')
+_SPAN = tuple(
+    re.compile(part)
+    for part in (rb'"trace_?[iI]d"', rb'"span_?[iI]d"', rb'"start_?[tT]ime(?:UnixNano)?"', rb'"kind"|"parent_?(?:[sS]pan_?)?[iI]d"')
+)
+"""What a span has that is printed alone."""
 _NEAR = 4_096
 
 
@@ -86,7 +90,7 @@ def is_otel(head: bytes) -> bool:
     """
     start = bare(head)[:_NEAR]
     is_export = any(f'"{name}"'.encode() in start for name in WRAPPERS)
-    return start[:1] in (b"{", b"[") and (is_export or _IDS.search(start) is not None) and b'"contextkit_ledger"' not in start
+    return start[:1] in (b"{", b"[") and (is_export or all(part.search(start) for part in _SPAN)) and b'"contextkit_ledger"' not in start
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +120,9 @@ def read(source: Source) -> Iterator[Record]:
                 yield from traces.put(_span(source, told))
             else:
                 n_known += 1
-    yield from traces.rest()
+    yield from traces.rest(n_known)
     if n_known:
-        source.fault(0, f"{n_known:,} spans were read before; counted once")
+        source.fault(0, f"{n_known:,} of its spans were read before; counted once")
 
 
 def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_Told]:
@@ -162,9 +166,9 @@ def _told(line: int, span: dict[str, Any], scope: str, project: str) -> _Told | 
 def _span(source: Source, told: _Told) -> Span:
     said = told.said
     operation = str(said.get("operation", "")).lower()
-    is_agent = operation in AGENTS
     is_asking = operation in ASKING or (not operation and ("prompt" in said or "output" in said))
     is_call = is_asking and ("model" in said or "answering_model" in said)
+    is_agent = operation in AGENTS or (not operation and not is_call and "agent" in said)
     return Span(
         told.id, told.parent, told.trace, str(said.get("agent", "")) if is_agent or is_call else "", is_agent, str(said.get("session", "")),
         told.project, _call(source, told) if is_call else None, tuple(_remarks(told)) if is_call else (),
@@ -182,7 +186,7 @@ def _call(source: Source, told: _Told) -> Exchange:
         first = at + wait
     error = str(said.get("error") or "error") if told.has_failed or "error" in said else None
     counts = _counts(told)
-    usage = billed(source, told.line, counts, "exclusive" if told_by_total(counts) == "exclusive" else "inclusive")
+    usage = counted_usage(source, told.line, counts, "exclusive" if told_by_total(counts) == "exclusive" else "inclusive")
     return Exchange(
         id=str(said.get("id") or told.id), session="", lane="", at=at, first_byte_at=first, ended_at=ended, provider=provider, model=model,
         prompt=None, usage=usage, predicted=None, error=error,

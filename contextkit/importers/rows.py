@@ -39,7 +39,8 @@ def rows(source: Source, wrappers: Mapping[str, int] | None = None) -> Iterator[
         yield from _scanned(source, source.whole(), 1, inside)
     else:
         for number, line in source.lines():
-            yield from _of_line(source, number, line, inside)
+            if stripped := bare(line):
+                yield from _of_line(source, number, stripped, inside)
 
 
 def bare(head: bytes) -> bytes:
@@ -78,7 +79,7 @@ def table(value: object) -> dict[str, Any]:
 
 def _of_line(source: Source, number: int, line: bytes, inside: Mapping[str, int]) -> Iterator[Row]:
     try:
-        value = orjson.loads(bare(line))
+        value = orjson.loads(line)
     except orjson.JSONDecodeError:
         yield from _scanned(source, line, number, inside, is_line=True)
         return

@@ -63,15 +63,15 @@ class Traces:
         while self.n_held > OPEN:
             yield from self._told(self.traces.pop(next(iter(self.traces))))
 
-    def rest(self) -> Iterator[Record]:
-        """The calls of all traces still held, the earliest trace first, and what is to be said of all."""
+    def rest(self, n_known: int) -> Iterator[Record]:
+        """The calls of all traces still held, the earliest trace first, and what is to be said of all; `n_known` were read before."""
         waiting = sorted(self.traces.values(), key=_start)
         self.traces = {}
         for spans in waiting:
             yield from self._told(spans)
         if self.n_twice:
-            self.source.fault(0, f"{self.n_twice:,} spans tell of calls that other spans tell of too; counted once")
-        if not self.n_calls:
+            self.source.fault(0, f"{self.n_twice:,} of its spans tell of calls that other spans tell of too; counted once")
+        if not self.n_calls and not n_known:
             self.source.fault(0, "no model call in it")
 
     def _told(self, spans: list[Span]) -> Iterator[Record]:

@@ -5,10 +5,9 @@ Takes a provider's name in anybody's words and a model's, gives a provider's id 
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
-from contextkit.models import MODELS
+from contextkit.importers.billed import provider_of
 
 UNKNOWN = "unknown"
 """The model of a call that names none."""
@@ -28,12 +27,6 @@ PROVIDERS: dict[str, str] = {
 }  # fmt: skip
 """Name in LiteLLM (`custom_llm_provider`), OpenTelemetry (`gen_ai.provider.name`, `gen_ai.system`), LangChain (`ls_provider`) or
 pydantic-ai → id in genai-prices."""
-_BEGINNINGS = (
-    ("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt", "openai"), ("gemini", "google"), ("deepseek", "deepseek"),
-    ("kimi", "moonshotai"), ("grok", "x-ai"), ("mistral", "mistral"), ("codestral", "mistral"), ("command", "cohere"), ("glm-", "zai"),
-    ("amazon.", "aws"), ("anthropic.", "aws"), ("us.", "aws"), ("eu.", "aws"), ("global.", "aws"),
-)  # fmt: skip
-_O_SERIES = re.compile(r"o\d(?:-|$)")
 
 
 @lru_cache(maxsize=1024)
@@ -49,11 +42,4 @@ def whose(provider: str, model: str) -> tuple[str, str]:
     prefixed = PROVIDERS.get(prefix.lower()) if slash else None
     if prefixed and known in ("", prefixed):
         return prefixed, rest
-    return known or _by_model(model), model or UNKNOWN
-
-
-def _by_model(model: str) -> str:
-    row, name = MODELS.get(model), model.lower()
-    if row:
-        return row.provider
-    return "openai" if _O_SERIES.match(name) else next((owner for start, owner in _BEGINNINGS if name.startswith(start)), "")
+    return known or (provider_of("", "", "", model) if model else ""), model or UNKNOWN

@@ -55,7 +55,7 @@ def told_by_total(counts: Counts) -> Reading:
     return readings.get(rest, "unsaid")
 
 
-def billed(source: Source, line: int, counts: Counts, reading: Reading) -> Usage | None:
+def counted_usage(source: Source, line: int, counts: Counts, reading: Reading) -> Usage | None:
     """What a call was billed; None where nothing is known, where all is 0, as no call costs nothing, and where it contradicts itself."""
     counts = _split(source, line, counts)
     if counts.prompt is None or (counts.read is None and counts.write is None):

@@ -1,0 +1,302 @@
+"""A request and its response, however they were recorded, as one exchange and what is remarked of it.
+
+Takes what a reader found of one call, gives records: whose call it is, what it was billed, when it was, what the provider said of it.
+Headers are never taken; credentials inside a body are blotted out. Knows no format.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import canonical
+from contextkit.importers.answers import Answer
+from contextkit.importers.billed import model_in, provider_of, shape_of, usage_of
+from contextkit.importers.conversing import Conversations
+from contextkit.importers.source import STDIN, Source
+from contextkit.importers.transcript import plausible
+from contextkit.ledger.bodies.reading import wire_of
+from contextkit.ledger.exchange import Bodies, Exchange, Remark
+from contextkit.ledger.row import Record
+
+MAIN = "main"
+BLOT = "[not kept]"
+"""Stands where a credential stood."""
+_SECRETS = frozenset({
+    "api_key", "apiKey", "headers", "extra_headers", "default_headers", "authorization", "Authorization", "authorization_token",
+    "x-api-key", "aws_access_key_id", "aws_secret_access_key", "aws_session_token", "azure_ad_token", "access_token",
+})  # fmt: skip
+"""Fields of a body, or of a tool or server it lists, that may hold credentials."""
+_LISTING = ("tools", "mcp_servers")
+MOST_ANSWERS = 1 << 16
+"""Responses whose conversation is remembered, for requests that name the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A request body."""
+
+    fields: dict[str, Any]
+    """What it says."""
+    raw: bytes | None = None
+    """Its bytes, None where only what they say was recorded."""
+
+
+def body_of(given: Any) -> Body | None:
+    """The body in what a recorder kept of a request, its text or its JSON; None for what is no call of a model."""
+    fields, raw = given, None
+    if isinstance(given, str | bytes):
+        raw = given if isinstance(given, bytes) else given.encode("utf-8", "surrogatepass")
+        try:
+            fields = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            return None
+    return Body(fields, raw) if isinstance(fields, dict) and wire_of(fields) else None
+
+
+@dataclass(slots=True)
+class Heard:
+    """One call, as a reader found it."""
+
+    line: int
+    """Where it stands."""
+    body: Body | None = None
+    """What was sent, None where it was not recorded."""
+    answer: Answer | None = None
+    """Its response."""
+    url: str = ""
+    """Who was called; only looked at."""
+    provider: str = ""
+    """Who was called, in the recorder's words."""
+    model: str = ""
+    """Which model, where neither body says."""
+    id: str = ""
+    """The recorder's own id."""
+    session: str = ""
+    """The conversation, in the recorder's words."""
+    lane: str = ""
+    """Its branch, likewise."""
+    at: float | None = None
+    """When it started."""
+    first_byte_at: float | None = None
+    """When the response began."""
+    ended_at: float | None = None
+    """When it was complete."""
+    error: str | None = None
+    """Why it did not end well, where no response says."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Where a lane stands."""
+
+    at: float = 0.0
+    """When its last call started."""
+    upstream: str = ""
+    """Whom a router passed its last call on to."""
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Turns the calls of one source into records, in their order."""
+
+    source: Source
+    conversations: Conversations = field(default_factory=Conversations)
+    lanes: dict[tuple[str, str], _Lane] = field(default_factory=dict)
+    answered: OrderedDict[str, tuple[str, str]] = field(default_factory=OrderedDict)
+    """Id of a response → session and lane."""
+    at: float = 0.0
+    """When the call before started."""
+    n_known: int = 0
+    """Calls that were read before."""
+
+    def records(self, heard: Heard) -> Iterator[Record]:
+        """The remarks on one call, then the call; nothing for one that was counted before."""
+        raw, fields = _kept(heard.body) if heard.body else (None, dict[str, Any]())
+        answer = heard.answer or Answer()
+        if not self._is_new(heard, answer, raw):
+            self.n_known += 1
+            return
+        session, lane = self._place(heard, fields, answer)
+        times = self._times(heard, answer, self.lanes.setdefault((session, lane), _Lane()))
+        identity = answer.id or heard.id or f"{self.source.label}:{heard.line}"
+        model = _text(fields.get("model")) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
+        model = model.removeprefix("models/")
+        error = answer.error or heard.error or ("cut" if answer.is_stream and not answer.has_ended else None)
+        provider = self._provider(heard, fields, answer, model)
+        prompt = Bodies(raw) if raw is not None else None
+        yield from self._remarks(identity, session, lane, answer)
+        for name, part, asked, usage in self._bills(heard.line, answer, identity, lane, model, provider):
+            yield Exchange(name, session, part, *times, provider, asked, prompt, usage, None, error)
+            prompt = None
+        self.answered[identity] = session, lane
+        if len(self.answered) > MOST_ANSWERS:
+            self.answered.popitem(last=False)
+
+    def told(self) -> None:
+        """Say what is to be said of the source as a whole."""
+        if self.n_known:
+            self.source.fault(0, f"{self.n_known:,} calls stand in it, or in a file read before, more than once; counted once")
+
+    def _is_new(self, heard: Heard, answer: Answer, raw: bytes | None) -> bool:
+        name = answer.id or heard.id
+        if name:
+            return self.source.is_new(b"response", name.encode("utf-8", "surrogatepass"))
+        when = heard.at or heard.ended_at
+        return when is None or self.source.is_new(b"pair", repr((when, sorted(answer.counts.items(), key=repr))).encode(), raw or b"")
+
+    def _place(self, heard: Heard, fields: Mapping[str, Any], answer: Answer) -> tuple[str, str]:
+        """Session and lane: as recorded, else by the response it goes on from, else by what it says."""
+        before = self.answered.get(_text(fields.get("previous_response_id")))
+        session = heard.session or session_in(fields) or answer.session
+        if before and session in ("", before[0]):
+            return before
+        if heard.lane or not fields:
+            return session or self.source.label, heard.lane or MAIN
+        asked = f"{wire_of(fields)} {_text(fields.get('model')) or model_in(heard.url) or heard.model}"
+        number = self.conversations.place(session, asked, fields)
+        if session:
+            return session, f"conversation {number + 1}" if number else MAIN
+        return f"{self.source.label}#{number + 1}" if number else self.source.label, MAIN
+
+    def _times(self, heard: Heard, answer: Answer, lane: _Lane) -> tuple[float, float | None, float | None]:
+        at = heard.at if heard.at is not None else plausible(answer.created)
+        if at is None:
+            at = heard.ended_at
+        if at is None:
+            self.source.fault(heard.line, "no time, or one of a clock that was never set; the time of the call before stands in")
+            at = self.at or _written(self.source)
+        elif at < lane.at - 1:
+            self.source.fault(heard.line, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands")
+        first, ended = heard.first_byte_at, heard.ended_at
+        if ended is not None and ended < at:
+            self.source.fault(heard.line, "ended before it started; when it ended is unknown")
+            ended = None
+        if first is not None and not at <= first <= (ended or first):
+            first = None
+        lane.at = self.at = at
+        return at, first, ended
+
+    def _provider(self, heard: Heard, fields: Mapping[str, Any], answer: Answer, model: str) -> str:
+        shape = shape_of(answer.counts)
+        wire = shape.name if shape else wire_of(fields, model.lower()) or ""
+        if answer.id.startswith("gen-") and answer.upstream:
+            wire = "openrouter_generation"
+        return provider_of(heard.url, _text(heard.provider), wire, model, _text(fields.get("anthropic_version")))
+
+    def _remarks(self, identity: str, session: str, lane: str, answer: Answer) -> Iterator[Remark]:
+        if answer.verdict:
+            yield Remark("verdict", identity, answer.verdict)
+        state = self.lanes[session, lane]
+        if answer.upstream:
+            if state.upstream not in ("", answer.upstream):
+                yield Remark("setting", identity, f"upstream {state.upstream} → {answer.upstream}")
+            state.upstream = answer.upstream
+
+    def _bills(
+        self, line: int, answer: Answer, identity: str, lane: str, model: str, provider: str
+    ) -> Iterator[tuple[str, str, str, Usage | None]]:
+        """Id, lane, model and bill: one, or one for each of several calls that the server made for this one."""
+        steps = answer.counts.get("iterations")
+        if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
+            steps = [answer.counts]
+        for number, step in enumerate(steps, 1):
+            kind = _text(step.get("type")) or "message"
+            part = lane if kind in ("message", "compaction") else f"{lane} {kind}"
+            usage = usage_of(step, lambda what: self.source.fault(line, what))
+            if usage is not None and answer.is_stream and not answer.has_ended:
+                usage = replace(usage, output=None)  # what a stream said of it before it was cut is no bill
+            yield f"{identity}/{number}" if number > 1 else identity, part, _text(step.get("model")) or model, _at_home(usage, provider)
+
+
+def _kept(body: Body) -> tuple[bytes, dict[str, Any]]:
+    """The bytes that were sent, without credentials, and what they say."""
+    cleaned = without_secrets(body.fields)
+    return (body.raw if body.raw is not None and cleaned is body.fields else _spelled(cleaned)), cleaned
+
+
+def _at_home(usage: Usage | None, provider: str) -> Usage | None:
+    """A host whose prices nobody lists is one's own: there nothing is billed as written, so what is not said of writes is nothing."""
+    if usage is None or provider or usage.read is None or usage.write_5m is not None:
+        return usage
+    return Usage(usage.fresh, usage.read, 0, 0, usage.output)
+
+
+def _written(source: Source) -> float:
+    """When a file was written last: the only time there is, where its lines hold none."""
+    path = Path(source.name)
+    return path.stat().st_mtime if source.name != STDIN and path.is_file() else 0.0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _spelled(fields: dict[str, Any]) -> bytes:
+    """As the SDKs write it: compact, keys in their order."""
+    try:
+        return orjson.dumps(fields)
+    except TypeError:
+        return canonical(fields)
+
+
+def without_secrets(fields: dict[str, Any]) -> dict[str, Any]:
+    """`fields` with every credential blotted out, itself where it holds none.
+
+    >>> without_secrets({"model": "m", "mcp_servers": [{"name": "a", "authorization_token": "t"}]})
+    {'model': 'm', 'mcp_servers': [{'name': 'a', 'authorization_token': '[not kept]'}]}
+    """
+    cleaned = fields
+    for name in _LISTING:
+        listed = fields.get(name)
+        if isinstance(listed, list) and any(isinstance(one, dict) and not _SECRETS.isdisjoint(one) for one in listed):
+            cleaned = {**cleaned, name: [_blotted(one) if isinstance(one, dict) else one for one in listed]}
+    return cleaned if _SECRETS.isdisjoint(cleaned) else _blotted(cleaned)
+
+
+def _blotted(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: BLOT if name in _SECRETS and value else value for name, value in fields.items()}
+
+
+# Whose conversation -------------------------------------------------------------------------------------------------------
+
+SESSION_NAMES = ("session", "session_id", "sessionId", "conversation_id", "conversationId", "thread_id", "chat_id", "x-session-id")
+"""Names under which recorders and requests tell the conversation."""
+_IN_METADATA = (*SESSION_NAMES, "trace_id")
+
+
+def session_in(fields: Mapping[str, Any]) -> str:
+    """The conversation a request body names: a session id, Claude Code's user id, the key its caller keeps prefixes apart by.
+
+    >>> session_in({"metadata": {"user_id": "user_1_account_2_session_3"}}), session_in({"prompt_cache_key": "k"})
+    ('3', 'k')
+    """
+    metadata = fields.get("metadata")
+    if isinstance(metadata, dict):
+        named = _first_text(metadata, _IN_METADATA) or _in_user(_text(metadata.get("user_id")))
+        if named:
+            return named
+    conversation = fields.get("conversation")
+    stated = conversation.get("id") if isinstance(conversation, dict) else conversation
+    return _first_text(fields, SESSION_NAMES) or _text(stated) or _text(fields.get("prompt_cache_key"))
+
+
+def _in_user(user: str) -> str:
+    """Claude Code writes its session into the user id, as text or as JSON."""
+    if user.startswith("{"):
+        try:
+            said = orjson.loads(user)
+        except orjson.JSONDecodeError:
+            return ""
+        return _first_text(said, SESSION_NAMES) if isinstance(said, dict) else ""
+    return user.rpartition("_session_")[2] if "_session_" in user else ""
+
+
+def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), "")

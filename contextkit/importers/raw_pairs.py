@@ -1,0 +1,192 @@
+"""Request and response bodies as a program logged them: one JSON object a line, `{"request": …, "response": …}`.
+
+Takes a source, gives one exchange a line, with the body that was sent, so that a miss has its exact place. Bodies of Anthropic Messages,
+OpenAI Chat and Responses, Gemini generateContent, DeepSeek, Bedrock Converse, OpenRouter and any host that speaks like one of them, in one
+file or several. A response may be JSON, a list of the events it was streamed in, or the text of the stream; a body may be JSON or its text,
+alone or in an envelope `{"url", "body"}`. A line that is only a request is a prompt without a bill; one that is only a response, a bill
+without a prompt. A response that stands there twice is counted once. Headers are read for the name of the session and for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from contextkit.importers import openrouter
+from contextkit.importers.answers import answer_of, error_name
+from contextkit.importers.format import first_line
+from contextkit.importers.pairing import SESSION_NAMES, Body, Heard, Pairs, body_of
+from contextkit.importers.source import Source
+from contextkit.importers.transcript import moment, parsed, plausible
+from contextkit.ledger.bodies.reading import wire_of
+from contextkit.ledger.row import Record
+
+REQUESTS = ("request", "req", "request_body", "requestBody", "input_body", "request_json")
+RESPONSES = ("response", "resp", "response_body", "responseBody", "output_body", "response_json", "completion", "result")
+"""Names under which programs log the two bodies."""
+_BODIES = ("body", "json", "content", "data", "text", "payload")
+_URLS = ("url", "endpoint", "base_url", "api_base", "host", "path")
+_STARTS = ("at", "timestamp", "started_at", "start_time", "startTime", "startedAt", "ts", "time", "created", "created_at", "request_time")
+_ENDS = ("ended_at", "end_time", "endTime", "endedAt", "completed_at", "finished_at", "response_time")
+_FIRSTS = ("first_byte", "first_byte_at", "first_token_at", "completion_start_time", "completionStartTime")
+_TTFTS = (("ttft", 1.0), ("ttft_s", 1.0), ("ttft_ms", 1e3), ("time_to_first_token", 1.0), ("time_to_first_token_ms", 1e3))
+_TOOK = (("latency_ms", 1e3), ("duration_ms", 1e3), ("elapsed_ms", 1e3), ("latency_s", 1.0), ("duration_s", 1.0), ("elapsed", 1.0),
+         ("duration", 1.0), ("latency", 1.0))  # fmt: skip
+"""(field, its units in a second)."""
+_IDS = ("id", "request_id", "requestId", "call_id")
+_HEADERS = ("x-session-id", "x-grok-conv-id", "x-session-affinity")
+_SHOWN = (b'"usage"', b'"usageMetadata"', b'"messages"', b'"contents"', b'"input"', b"message_start", b'"choices"', b'"candidates"')
+
+
+def is_raw_pairs(head: bytes) -> bool:
+    """Whether a file that starts like this holds bodies, by the names of its first line; asked after every format with names of its own.
+
+    >>> is_raw_pairs(b'{"request":{"model":"m","messages":[]},"response":{}}'), is_raw_pairs(b'{"model":"m","messages":[]}')
+    (True, True)
+    >>> is_raw_pairs(b'{"type":"session","id":"a"}'), is_raw_pairs(b'{"log":{"entries":[]}}')
+    (False, False)
+    """
+    line = first_line(head)
+    if not line.startswith(b"{") or b'"contextkit_ledger"' in line:
+        return False
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:  # longer than what was looked at, or cut
+        return any(b'"%s"' % name.encode() in line[:4096] for name in (*REQUESTS, *RESPONSES)) and any(name in line for name in _SHOWN)
+    return isinstance(record, dict) and _is_pair(record)
+
+
+def _is_pair(record: dict[str, Any]) -> bool:
+    if any(name in record for name in ("log", "resourceSpans", "traceId")):
+        return False
+    request, response = _named(record, REQUESTS), _named(record, RESPONSES)
+    if request is not None and body_of(_body(request)):
+        return True
+    if response is not None and (answer := answer_of(_body(response))):
+        return bool(answer.counts)
+    return _is_bare(record) or _is_response(record)
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a log in its order."""
+    pairs = Pairs(source)
+    for number, line in source.lines():
+        record = _record(source, number, line)
+        heard = _heard(number, record) if record is not None else None
+        if heard:
+            yield from pairs.records(heard)
+        elif record is not None and not record.get("error"):
+            source.fault(number, "neither a request nor a response of a model; passed over")
+    pairs.told()
+
+
+_OPENING, _BETWEEN = b'{"request":', b',"response":'
+
+
+def _record(source: Source, number: int, line: bytes) -> dict[str, Any] | None:
+    """The object of a line; its request as the bytes that stand there, where they can be told apart without reading twice."""
+    end = line.find(_BETWEEN) if line.startswith(_OPENING + b"{") else -1
+    if end > 0:
+        raw = line[len(_OPENING) : end]
+        try:
+            rest, fields = orjson.loads(b"{" + line[end + 1 :]), orjson.loads(raw)
+            if "request" not in rest and wire_of(fields):
+                return {"request": Body(fields, raw), **rest}
+        except orjson.JSONDecodeError:
+            pass  # the name stands inside the request too: the line is read as a whole
+    return parsed(source, number, line)
+
+
+def _heard(number: int, record: dict[str, Any]) -> Heard | None:
+    request, response = _named(record, REQUESTS), _named(record, RESPONSES)
+    if request is None and response is None:
+        request, response = (record, None) if _is_bare(record) else (None, record) if _is_response(record) else (None, None)
+    answer = answer_of(_body(response))
+    body = request if isinstance(request, Body) else body_of(_body(request))
+    if body or (answer and answer.counts and request is None):
+        return _placed(number, record, request, response, Heard(number, body, answer))
+    return openrouter.heard_of(number, record) if isinstance(record.get("data"), dict) else None
+
+
+def _placed(number: int, record: dict[str, Any], request: Any, response: Any, heard: Heard) -> Heard:
+    """`heard` with what stands beside the bodies."""
+    envelopes = [one for one in (record, request, response) if isinstance(one, dict)]
+    beside = [one for one in envelopes if heard.body is None or one is not heard.body.fields or one is record]
+    heard.url = next((text for one in beside if (text := _text(one, _URLS))), "")
+    heard.provider = _text(record, ("provider", "custom_llm_provider", "vendor"))
+    heard.model = _text(record, ("model", "model_id", "modelId"))
+    heard.id = _text(record, _IDS) if record is not request else ""
+    heard.session = next((text for one in beside if (text := _text(one, SESSION_NAMES) or _in_headers(one))), "")
+    heard.lane = _text(record, ("lane", "agent", "agent_id"))
+    heard.at, heard.first_byte_at, heard.ended_at = _times(record)
+    heard.error = error_name(record["error"]) if record.get("error") else _status(record, response)
+    return heard
+
+
+def _named(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((record[name] for name in names if record.get(name) is not None), None)
+
+
+def _body(given: Any) -> Any:
+    """A body without the envelope it may stand in."""
+    if isinstance(given, dict) and not _is_request(given) and not _is_response(given):
+        inner = _named(given, _BODIES)
+        return given if inner is None else inner
+    return given
+
+
+def _is_request(value: Any) -> bool:
+    return isinstance(value, dict) and "choices" not in value and "usage" not in value and wire_of(value) is not None
+
+
+def _is_bare(record: dict[str, Any]) -> bool:
+    """Whether a line is a request and nothing else: it names its model, or is of a wire whose addresses do."""
+    return _is_request(record) and ("model" in record or wire_of(record) in ("gemini", "bedrock_converse"))
+
+
+def _is_response(value: Any) -> bool:
+    return isinstance(value, dict) and any(isinstance(value.get(name), dict | list) for name in ("usage", "usageMetadata", "choices"))
+
+
+def _text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
+
+
+def _in_headers(fields: Mapping[str, Any]) -> str:
+    """The session a request names in a header; no other header is looked at."""
+    headers = fields.get("headers") or fields.get("request_headers")
+    if not isinstance(headers, dict):
+        return ""
+    lowered = {str(name).lower(): value for name, value in headers.items()}
+    return _text(lowered, _HEADERS)
+
+
+def _times(record: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
+    """Start, first byte and end, as far as the record tells; one of start and end by how long it took."""
+    at, ended, first = (_moment(record, names) for names in (_STARTS, _ENDS, _FIRSTS))
+    took, ttft = (_seconds(record, names) for names in (_TOOK, _TTFTS))
+    if at is None and ended is not None and took is not None:
+        at = ended - took
+    if ended is None and at is not None and took is not None:
+        ended = at + took
+    if first is None and at is not None and ttft is not None:
+        first = at + ttft
+    return at, first, ended
+
+
+def _moment(record: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    return next((found for name in names if name in record and (found := plausible(record[name])) is not None), None)
+
+
+def _seconds(record: Mapping[str, Any], names: tuple[tuple[str, float], ...]) -> float | None:
+    found = ((moment(record[name]), unit) for name, unit in names if isinstance(record.get(name), int | float))
+    return next((value / unit for value, unit in found if value is not None), None)
+
+
+def _status(record: Mapping[str, Any], response: Any) -> str | None:
+    """The HTTP status of a call that was refused."""
+    inside = response if isinstance(response, dict) else {}
+    given = (one.get(name) for one in (record, inside) for name in ("status", "status_code", "statusCode"))
+    return next((f"http_{code}" for code in given if isinstance(code, int) and code >= 400), None)

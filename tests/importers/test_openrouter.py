@@ -1,0 +1,63 @@
+"""OpenRouter's generation records: native tokens, each generation once, the host that answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.found import records_at, records_in
+from contextkit.importers.openrouter import is_openrouter
+from contextkit.importers.source import Faults
+from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.judged import judged
+
+GENERATIONS = Path(__file__).parent / "fixtures" / "openrouter" / "generations.jsonl"
+
+
+def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
+    return [record for record in records_in([str(path)], Faults() if faults is None else faults) if isinstance(record, Exchange)]
+
+
+def test_native_tokens_are_the_bill_and_each_generation_counts_once() -> None:
+    faults = Faults()
+    found = calls(GENERATIONS, faults)
+    said = {one["data"]["id"]: one["data"] for one in map(json.loads, GENERATIONS.read_text("utf-8").splitlines())}
+    assert {call.id: ((call.usage or Usage()).fresh, (call.usage or Usage()).read) for call in found} == {
+        name: (one["native_tokens_prompt"] - one["native_tokens_cached"], one["native_tokens_cached"]) for name, one in said.items()
+    }
+    assert len(found) == len(said) == 4
+    assert len(faults) == 1
+    assert {(call.provider, call.session, call.lane) for call in found} == {("openrouter", "trip", "main")}
+    assert [call.error for call in found] == [None, None, None, "aborted"]
+
+
+def test_another_host_is_the_cause_of_the_miss() -> None:
+    rows = {row.exchange.id: row.miss for row in judged(records_in([str(GENERATIONS)], Faults()))}
+    miss = rows["gen-made-up-2"]
+    assert miss is not None
+    assert (miss.cause, miss.where) == ("params_changed", "upstream OpenAI → Azure")
+
+
+def test_one_value_an_array_or_a_line_each(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in GENERATIONS.read_text("utf-8").splitlines()]
+    (tmp_path / "one.json").write_text(json.dumps(rows[0], indent=2), "utf-8")
+    (tmp_path / "all.json").write_text(json.dumps([row["data"] for row in rows], indent=2), "utf-8")
+    assert [call.id for call in calls(tmp_path / "one.json")] == ["gen-made-up-0"]
+    assert len(calls(tmp_path / "all.json")) == 4
+    assert records_at(str(tmp_path / "all.json"))[0].name == "OpenRouter records"
+
+
+def test_responses_are_read_too_and_pairs_are_left_to_their_reader(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}
+    response = {"id": "gen-1", "provider": "Novita", "model": "moonshotai/kimi-k3", "created": 1790000000, "choices": [], "usage": usage}
+    (tmp_path / "a.json").write_text(json.dumps(response, indent=1), "utf-8")
+    assert [(call.model, call.usage) for call in calls(tmp_path / "a.json")] == [("moonshotai/kimi-k3", Usage(10, 60, 30, 0, 2))]
+    assert not is_openrouter(b'{"request":{"model":"m"},"response":{"id":"gen-1","native_tokens_prompt":1}}')
+
+
+def test_a_cut_line_is_said(tmp_path: Path) -> None:
+    text, faults = GENERATIONS.read_text("utf-8"), Faults()
+    (tmp_path / "a").write_text(text[:-900], "utf-8")
+    assert len(calls(tmp_path / "a", faults)) == 3
+    assert len(faults) == 1

@@ -1,0 +1,144 @@
+"""OpenTelemetry spans: exports made here, field by field; the counts to equal are taken from the same JSON by other means."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.found import records_at
+from contextkit.importers.otel import ATTRIBUTES
+from contextkit.importers.source import Faults
+from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.summary import summarise
+
+FIXTURES = Path(__file__).parent / "fixtures" / "otel"
+
+
+def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
+    faults = Faults()
+    known, records = records_at(str(path), faults)
+    assert known.name == "OpenTelemetry spans"
+    held = list(records)
+    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+
+
+def span(number: int, counts: dict[str, Any], *, parent: str = "", **more: Any) -> dict[str, Any]:
+    said = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "claude-sonnet-5-5", "gen_ai.provider.name": "anthropic", **counts}
+    start, end = (f"{at + number}000000000" for at in (1775696615, 1775696616))
+    return {
+        "traceId": "t1", "spanId": f"s{number}", "parentSpanId": parent, "name": "chat", "startTimeUnixNano": start, "endTimeUnixNano": end,
+        "attributes": [
+            {"key": key, "value": {"intValue": str(value)} if type(value) is int else {"stringValue": value}} for key, value in said.items()
+        ], **more,
+    }  # fmt: skip
+
+
+def export(*spans: dict[str, Any], scope: str = "any") -> dict[str, Any]:
+    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": scope}, "spans": list(spans)}]}]}
+
+
+def write(path: Path, *values: Any) -> Path:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
+    return path
+
+
+def test_an_export_equals_an_independent_count_of_its_calls() -> None:
+    text = (FIXTURES / "collector.json").read_text("utf-8")
+    calls, remarks, faults = read(FIXTURES / "collector.json")
+    # Every "chat" span, counted by the text of the file alone.
+    counted = dict.fromkeys(("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.cache_read.input_tokens"), 0)
+    for part in text.split('"traceId"')[1:]:
+        if '"chat ' in part:
+            for key in counted:
+                found = re.search(rf'"{re.escape(key)}",\s*"value": {{\s*"intValue": "(\d+)"', part)
+                counted[key] += int(found[1]) if found else 0
+    usage = summarise(calls).usage
+    assert (usage.prompt, usage.output, usage.read) == tuple(counted.values()) == (38_624, 370, 14_000)
+    assert len(calls) == 5 and not len(faults)
+    assert {call.lane for call in calls if call.model == "claude-haiku-4-5"} == {"00000000000000f2"}
+    assert Remark("agent", "conv-7/00000000000000f2", "weather") in remarks
+    assert Remark("project", "conv-7", "greenhouse") in remarks
+    assert {call.prompt for call in calls} == {None}  # input.messages is no request
+
+
+def test_a_call_that_read_nothing_again_is_a_miss_of_its_own_lane() -> None:
+    calls, _, _ = read(FIXTURES / "collector.json")
+    assert [miss.exchange_id for miss in summarise(calls).losses] == ["msg_01E"]
+
+
+def test_pydantic_ai_leaves_zeros_out_and_gives_a_verdict() -> None:
+    calls, remarks, _ = read(FIXTURES / "exports.jsonl")
+    assert [call.usage for call in calls] == [Usage(10, 0, 11_990, 0, 90), Usage(10, 5_000, 7_390, 0, 50)]
+    assert Remark("verdict", calls[1].id, "cache_collapse unexpected, 6990 tokens missed") in remarks
+    assert Remark("agent", "conv-8/main", "grower") in remarks
+
+
+def test_what_the_console_exporter_of_python_prints() -> None:
+    calls, _, _ = read(FIXTURES / "console.txt")
+    assert [call.usage for call in calls] == [
+        Usage(2_100, 0, None, None, 40), Usage(252, 2_048, None, None, 40), Usage(None, None, None, None, 40),
+    ]  # fmt: skip
+    assert [call.error for call in calls] == [None, None, "RateLimitError"]
+
+
+@pytest.mark.parametrize("meaning", ["read", "write"])
+@pytest.mark.parametrize("index", range(8))
+def test_every_alias_of_a_count_is_understood(tmp_path: Path, meaning: str, index: int) -> None:
+    named = {one: ATTRIBUTES[one][0] for one in ("prompt", "output", "read", "write")}
+    named[meaning] = ATTRIBUTES[meaning][index]
+    said = {named["prompt"]: 100, named["output"]: 7, named["read"]: 60, named["write"]: 30}
+    calls, _, faults = read(write(tmp_path / "a.json", export(span(1, said))))
+    assert calls[0].usage == Usage(10, 60, 30, 0, 7) and not len(faults)
+
+
+def test_more_cached_than_sent_is_a_fault_and_the_bill_unknown(tmp_path: Path) -> None:
+    said = {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 7, "gen_ai.usage.cache_read.input_tokens": 90}
+    calls, _, faults = read(write(tmp_path / "a.jsonl", export(span(1, {})), export(span(2, said))))
+    assert calls[1].usage is None
+    assert [(fault.line, fault.what) for fault in faults.kept] == [(2, "more read and written than was sent; its bill is unknown")]
+
+
+def test_a_total_that_leaves_the_cached_tokens_out_of_the_input_is_believed(tmp_path: Path) -> None:
+    said = {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 7, "gen_ai.usage.cache_read.input_tokens": 90}
+    calls, _, _ = read(write(tmp_path / "a.json", export(span(1, {**said, "gen_ai.usage.total_tokens": 102}))))
+    assert calls[0].usage == Usage(5, 90, None, None, 7)
+
+
+def test_a_call_told_by_a_framework_and_by_its_client_is_counted_once(tmp_path: Path) -> None:
+    said = {"gen_ai.usage.input_tokens": 50, "gen_ai.usage.output_tokens": 7}
+    outer, inner = span(1, said), span(2, said, parent="s1")
+    same = [span(number, {**said, "gen_ai.response.id": "r"}) for number in (3, 4)]
+    calls, _, faults = read(write(tmp_path / "a.json", export(inner, outer, *same)))
+    assert [call.id for call in calls] == ["s2", "r"]
+    assert [fault.what for fault in faults.kept] == ["2 of its spans tell of calls that other spans tell of too; counted once"]
+
+
+def test_cut_repeated_and_reordered_exports(tmp_path: Path) -> None:
+    whole = (FIXTURES / "exports.jsonl").read_text("utf-8").splitlines()
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join([whole[1], whole[0], whole[1], whole[2][:300], '{"type":"other"}']), "utf-8")
+    calls, _, faults = read(path)
+    assert [call.at for call in calls] == sorted(call.at for call in calls) and len(calls) == 2
+    assert {fault.line for fault in faults.kept} == {0, 4, 5}
+    assert sum(call.usage.prompt or 0 for call in calls if call.usage) == 24_400
+
+
+def test_an_export_that_was_cut_gives_the_spans_before_the_cut(tmp_path: Path) -> None:
+    text = (FIXTURES / "collector.json").read_text("utf-8")
+    for name, whole in (("pretty", text), ("line", json.dumps(json.loads(text)))):
+        path = tmp_path / f"{name}.json"
+        path.write_text(whole[: whole.index("msg_01C")], "utf-8")
+        calls, _, faults = read(path)
+        assert [call.id for call in calls] == ["msg_01A", "msg_01B"]
+        assert [fault.what for fault in faults.kept] == ["the file ends inside a value; every whole row before it was read"]
+
+
+def test_a_wrong_clock_is_reported(tmp_path: Path) -> None:
+    never, backwards = span(1, {}, startTimeUnixNano="0"), span(5, {}, endTimeUnixNano="1775696600000000000")
+    calls, _, faults = read(write(tmp_path / "a.json", export(never, backwards)))
+    assert [call.ended_at is None for call in calls] == [False, True] and len(faults) == 2

@@ -1,0 +1,341 @@
+"""Request and response bodies: every provider's bill, the conversation each belongs to, the exact place of a miss; nothing twice."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.billed import provider_of, usage_of
+from contextkit.importers.found import ledger_at, records_at, records_in
+from contextkit.importers.raw_pairs import is_raw_pairs
+from contextkit.importers.source import Faults
+from contextkit.ledger.exchange import Bodies, Exchange, Remark
+from contextkit.ledger.judged import judged
+from contextkit.ledger.row import Record, encode
+
+FIXTURES = Path(__file__).parent / "fixtures" / "raw_pairs"
+ANTHROPIC, EVERY_WIRE = FIXTURES / "anthropic.jsonl", FIXTURES / "every_wire.jsonl"
+AT = 1_790_000_000.0
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def put(path: Path, *records: Any) -> Path:
+    path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in records), "utf-8")
+    return path
+
+
+def read(path: Path, faults: Faults | None = None) -> list[Record]:
+    return list(records_in([str(path)], Faults() if faults is None else faults))
+
+
+def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
+    return [record for record in read(path, faults) if isinstance(record, Exchange)]
+
+
+def pair(number: int, said: list[Any], **usage: Any) -> dict[str, Any]:
+    counts = {"input_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 1, **usage}
+    body = {"model": "claude-sonnet-4-6", "max_tokens": 9, "system": "s", "messages": said}
+    return {"at": AT + number, "request": body, "response": {"id": f"msg_{number}", "usage": counts, "stop_reason": "end_turn"}}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def test_totals_are_those_of_an_independent_count() -> None:
+    said = [row["response"]["usage"] for row in rows(ANTHROPIC)]
+    usages = [call.usage for call in calls(ANTHROPIC) if call.usage]
+    assert sum(usage.fresh or 0 for usage in usages) == sum(one["input_tokens"] for one in said)
+    assert sum(usage.read or 0 for usage in usages) == sum(one["cache_read_input_tokens"] for one in said)
+    assert sum(usage.write_5m or 0 for usage in usages) == sum(one["cache_creation_input_tokens"] for one in said)
+    assert sum(usage.output or 0 for usage in usages) == sum(one["output_tokens"] for one in said)
+
+
+def test_a_miss_has_its_exact_place_and_the_provider_agrees() -> None:
+    found = [row for row in judged(read(ANTHROPIC)) if row.miss and row.miss.cause != "first_write"]
+    assert [(row.miss.cause, row.verdict) for row in found if row.miss] == [
+        ("tools_changed", "tools_changed"), ("messages_changed", "messages_changed"),
+    ]  # fmt: skip
+    places = [row.miss.where for row in found if row.miss]
+    assert places[0].startswith("tools[0] byte ")
+    path, _, offset = places[1].partition(" byte ")
+    assert path == "messages[2].content[0]"
+    assert int(offset) == len('{"type":"text","text":"And the train of day ')
+    assert all(row.miss.certain for row in found if row.miss)
+
+
+def test_every_wire_has_its_bill_and_its_provider() -> None:
+    found = {call.id: call for call in calls(EVERY_WIRE)}
+    assert {name: (call.provider, call.usage) for name, call in found.items()} == {
+        "chatcmpl-2": ("openai", Usage(86, 1920, None, None, 300)),
+        "resp_3": ("openai", Usage(100, 4000, 600, 300, 70)),
+        "msg_4": ("anthropic", Usage(12, 2000, 100, 200, 25)),
+        "gem-5": ("google", Usage(1904, 4096, 0, 0, 50)),
+        "ds-6": ("deepseek", Usage(168, 832, 0, 0, 10)),
+        "bed-7": ("aws", Usage(40, 3000, 250, 150, 5)),
+        "gen-8": ("openrouter", Usage(100, 1000, 1900, 0, 7)),
+        "gen-9": ("openrouter", Usage(50, 0, 3000, 0, 7)),
+        "own-10": ("", Usage(128, 512, 0, 0, 4)),
+    }
+    assert found["gem-5"].model == "gemini-2.5-pro"  # only its address says so
+    assert found["bed-7"].model == "anthropic.claude-opus-4-8"
+    assert (found["resp_3"].session, found["chatcmpl-2"].session) == ("desk-2", "desk-1")
+
+
+def test_times_under_their_usual_names() -> None:
+    found = {call.id: (call.at, call.first_byte_at, call.ended_at) for call in calls(EVERY_WIRE)}
+    assert found["chatcmpl-2"] == (AT + 100, AT + 100.25, AT + 100.9)
+    assert found["resp_3"][0] == AT + 200
+    assert found["msg_4"] == (AT + 300, None, AT + 302)
+
+
+def test_another_upstream_is_the_cause() -> None:
+    rows = [row for row in judged(read(EVERY_WIRE)) if row.exchange.id == "gen-9"]
+    assert [(row.miss.cause, row.miss.where) for row in rows if row.miss] == [("params_changed", "upstream Anthropic → Amazon Bedrock")]
+
+
+def test_no_secret_reaches_a_ledger() -> None:
+    kept = b"\n".join(map(encode, read(EVERY_WIRE)))
+    assert b"desk-2" in kept
+    assert b"secret" not in kept
+    assert b"Bearer" not in kept
+
+
+def test_bodies_are_kept_as_they_were_sent() -> None:
+    raw = ANTHROPIC.read_bytes().splitlines()
+    for line, call in zip(raw, calls(ANTHROPIC), strict=True):
+        assert isinstance(call.prompt, Bodies)
+        assert b'{"request":' + call.prompt.request + b',"response":' == line[: len(call.prompt.request) + 23]
+
+
+def test_a_name_inside_the_request_does_not_end_it(tmp_path: Path) -> None:
+    body = {"model": "gpt-5.1", "messages": [user("Hi")], "tools": [{"type": "function", "response": {"a": 1}, "x": 1}]}
+    path = put(tmp_path / "a", json.dumps({"request": body, "response": {"id": "r", "usage": {}}}, separators=(",", ":")))
+    prompt = calls(path)[0].prompt
+    assert isinstance(prompt, Bodies)
+    assert json.loads(prompt.request) == body
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda events: events,
+        lambda events: [f"data: {json.dumps(event)}\n\n" for event in events],
+        lambda events: "".join(f"event: x\ndata: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n",
+        lambda events: "\n".join(map(json.dumps, events)),
+        lambda events: [{"event": event["type"], "data": json.dumps(event)} for event in events],
+        lambda events: [{"event": event["type"], "data": event} for event in events],
+        lambda events: {"events": events},
+    ],
+)
+def test_a_stream_may_be_written_down_in_many_ways(tmp_path: Path, written: Callable[[Any], Any]) -> None:
+    start = {"id": "m1", "model": "claude-opus-5", "usage": {"input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 1}}
+    events = [
+        {"type": "message_start", "message": start}, {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 8, "cache_creation_input_tokens": 5}},
+    ]  # fmt: skip
+    body = {"model": "claude-opus-5", "max_tokens": 9, "messages": [user("Hi")]}
+    whole, cut = ({"at": AT, "request": body, "response": written(said)} for said in (events, events[:-1]))
+    assert [(call.usage, call.error) for call in calls(put(tmp_path / "a", whole))] == [(Usage(3, 4, 5, 0, 8), None)]
+    assert [(call.usage, call.error) for call in calls(put(tmp_path / "b", cut))] == [(Usage(3, 4, None, None, None), "cut")]
+
+
+def test_counts_that_contradict_each_other_are_said_and_bill_nothing(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 60}}
+    body = {"model": "gpt-5.1", "messages": [user("Hi")]}
+    path = put(tmp_path / "a", {"at": AT, "request": body, "response": {"id": "r", "usage": usage}})
+    faults = Faults()
+    assert [call.usage for call in calls(path, faults)] == [None]
+    assert [(fault.line, fault.what) for fault in faults.kept] == [(1, "more read and written than was sent; its bill is unknown")]
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 2}, Usage(output=2)),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4}, Usage(5, 4, None, None, 2)),  # Moonshot
+        ({"prompt_tokens": 9, "completion_tokens": 2, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3},
+         Usage(2, 4, 3, 0, 2)),  # LiteLLM
+        ({"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}, Usage(output=2)),
+        ({"input_tokens": 9, "output_tokens": 2}, Usage(9, None, None, None, 2)),
+        ({"inputTokens": 9, "outputTokens": 2, "totalTokens": 11}, Usage(9, None, None, None, 2)),
+        ({"promptTokenCount": 9, "candidatesTokenCount": 2, "totalTokenCount": 11}, Usage(9, 0, 0, 0, 2)),  # protobuf leaves zeros out
+        ({"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}}, None),
+        ({"prompt_tokens": -1, "completion_tokens": True}, None),
+        ({"total_cost": 3}, None),
+    ],
+)
+def test_unknown_is_never_zero(counts: dict[str, Any], expected: Usage | None) -> None:
+    assert usage_of(counts, lambda what: None) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (("https://my.openai.azure.com/openai/deployments/x/chat/completions", "", "openai_chat", "gpt-4o"), "azure"),
+        (("https://openrouter.ai/api/v1/chat/completions", "", "openai_chat", "openai/gpt-5.1"), "openrouter"),
+        (("http://localhost:8000/v1/chat/completions", "", "openai_chat", "my-own"), ""),
+        (("http://localhost:4000/v1/messages", "", "anthropic_messages", "claude-opus-5"), "anthropic"),
+        (("", "vertex_ai", "anthropic_messages", "claude-opus-5"), "google"),
+        (("", "", "anthropic_messages", "kimi-k3"), "moonshotai"),
+        (("", "", "openai_chat", "grok-4.5"), "x-ai"),
+        (("", "", "openai_chat", "gpt-4o-2024-08-06"), "openai"),
+    ],
+)
+def test_the_provider_is_the_one_prices_are_known_of(asked: tuple[str, str, str, str], expected: str) -> None:
+    assert provider_of(*asked) == expected
+
+
+def test_conversations_are_joined_by_what_they_say(tmp_path: Path) -> None:
+    first = [user("Plan a trip"), assistant("Where to?"), user("Rome")]
+    other = [user("Fix my code"), assistant("Which?"), user("All")]
+    edited = [user("Plan a long trip"), *first[1:], assistant("When?"), user("May")]
+    path = put(
+        tmp_path / "a", pair(0, first[:1]), pair(1, other[:1]), pair(2, first), pair(3, other), pair(4, edited),
+        pair(5, [user("Plan a trip"), assistant("No."), user("Why?")]),
+    )  # fmt: skip
+    assert [call.session for call in calls(path)] == ["a", "a#2", "a", "a#2", "a", "a#3"]
+
+
+def test_marks_and_shapes_that_move_are_the_same_message(tmp_path: Path) -> None:
+    marked = [{"role": "user", "content": [{"type": "text", "text": "Plan", "cache_control": {"type": "ephemeral"}}]}]
+    path = put(tmp_path / "a", pair(0, marked), pair(1, [user("Plan"), assistant("ok"), user("go")]))
+    assert {call.session for call in calls(path)} == {"a"}
+
+
+def test_side_calls_of_a_named_session_are_lanes_of_it(tmp_path: Path) -> None:
+    main, title = pair(0, [user("Plan a trip")]), pair(1, [user("Name this talk")])
+    for row in (main, title):
+        row["request"]["metadata"] = {"user_id": '{"session_id":"s1"}'}
+    assert [(call.session, call.lane) for call in calls(put(tmp_path / "a", main, title))] == [("s1", "main"), ("s1", "conversation 2")]
+
+
+def test_a_request_that_names_the_response_before_it_goes_on_with_it(tmp_path: Path) -> None:
+    def row(number: int, **more: Any) -> dict[str, Any]:
+        usage = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 1, "total_tokens": 10}
+        body = {"model": "gpt-5.1", "input": f"question {number}", **more}
+        return {"at": AT + number, "request": body, "response": {"id": f"resp_{number}", "status": "completed", "usage": usage}}
+
+    path = put(tmp_path / "a", row(0), row(1), row(2, previous_response_id="resp_0"))
+    assert [call.session for call in calls(path)] == ["a", "a#2", "a"]
+
+
+def test_prompts_without_bills_and_bills_without_prompts(tmp_path: Path) -> None:
+    row = pair(0, [user("Hi")])
+    found = calls(put(tmp_path / "a", row["request"], row["response"]))
+    assert [(call.prompt is None, call.usage is None) for call in found] == [(False, True), (True, False)]
+
+
+def test_what_is_recorded_twice_counts_once_and_is_said(tmp_path: Path) -> None:
+    lines = ANTHROPIC.read_text("utf-8").splitlines()
+    path, faults = put(tmp_path / "a", *lines, lines[2], *lines[:2]), Faults()
+    put(tmp_path / "b", lines[0])
+    found = [call for call in records_in([str(path), str(tmp_path / "b")], faults) if isinstance(call, Exchange)]
+    assert len(found) == len(lines)
+    assert [(Path(fault.file).name, fault.what.split(" ")[0]) for fault in faults.kept] == [("a", "3"), ("b", "1")]
+
+
+def test_lines_out_of_order_cut_or_of_other_formats_are_said_and_nothing_is_lost(tmp_path: Path) -> None:
+    lines = ANTHROPIC.read_text("utf-8").splitlines()
+    mixed = [lines[0], '{"type":"session","id":"a"}', lines[2], lines[1], "[1]", lines[3], lines[4], lines[5][:200]]
+    faults = Faults()
+    found = calls(put(tmp_path / "a", *mixed), faults)
+    assert {call.id for call in found} == {f"msg_made_up_{i}" for i in range(5)}
+    assert len(faults) >= 3
+    assert any("out of order" in fault.what and fault.line == 4 for fault in faults.kept)
+    assert not any("train" in str(fault) for fault in faults.kept)
+
+
+def test_any_cut_is_read_up_to_it(tmp_path: Path) -> None:
+    whole, chance = EVERY_WIRE.read_bytes(), random.Random(7)
+    for _ in range(20):
+        size = chance.randrange(900, len(whole))
+        (tmp_path / "a").write_bytes(whole[:size])
+        n_whole = whole[:size].count(b"\n")
+        assert len(calls(tmp_path / "a")) in (n_whole, n_whole + 1)
+
+
+def test_wrong_clocks_are_said(tmp_path: Path) -> None:
+    never, backwards = pair(0, [user("Hi")]), pair(5, [user("Hi"), assistant("a"), user("b")])
+    del never["at"]
+    backwards["ended_at"] = AT
+    faults = Faults()
+    found = calls(put(tmp_path / "a", never, backwards), faults)
+    assert [call.ended_at for call in found] == [None, None]
+    assert found[0].at > AT / 2  # the file's own time
+    said = {fault.what.split(";")[0] for fault in faults.kept}
+    assert said >= {"no time, or one of a clock that was never set", "ended before it started"}
+
+
+def test_errors_have_a_kind_and_no_text(tmp_path: Path) -> None:
+    row = pair(0, [user("Hi")])
+    row["response"] = {"type": "error", "error": {"type": "overloaded_error", "message": "your prompt was: Hi"}}
+    refused = {**pair(1, [user("Ho")]), "response": None, "status": 429}
+    found = calls(put(tmp_path / "a", row, refused))
+    assert [(call.error, call.usage) for call in found] == [("overloaded_error", None), ("http_429", None)]
+
+
+def test_calls_of_the_server_inside_one_reply_are_calls_of_their_own(tmp_path: Path) -> None:
+    row = pair(0, [user("Hi")])
+    step = {"type": "message", "input_tokens": 2, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 1, "output_tokens": 3}
+    steps = [step, {**step, "cache_read_input_tokens": 6}, {**step, "type": "advisor_message", "model": "m"}]
+    row["response"]["usage"]["iterations"] = steps
+    found = calls(put(tmp_path / "a", row))
+    assert [(call.id, call.lane, call.model, call.prompt is None) for call in found] == [
+        ("msg_0", "main", "claude-sonnet-4-6", False), ("msg_0/2", "main", "claude-sonnet-4-6", True),
+        ("msg_0/3", "main advisor_message", "m", True),
+    ]  # fmt: skip
+
+
+def test_packed_and_found_by_content(tmp_path: Path) -> None:
+    packed = tmp_path / "whatever.bin"
+    packed.write_bytes(gzip.compress(ANTHROPIC.read_bytes()))
+    assert records_at(str(packed))[0].name == "request and response bodies"
+    assert len(ledger_at(packed)[1]) == 6
+    assert not is_raw_pairs(b'{"type":"user","message":{"role":"user"}}')
+    assert not is_raw_pairs(b'{"object":"list","data":[]}')
+
+
+def test_lint_can_look_at_the_bodies() -> None:
+    from contextkit.lint.catalogue import hazards
+    from contextkit.lint.trace.detect import find_in_requests
+
+    codes = {finding.code for finding in find_in_requests(calls(ANTHROPIC), hazards())}
+    assert "CKT01" in codes  # the order of the tools
+
+
+def test_gemini_and_bedrock_bodies_show_the_place_too(tmp_path: Path) -> None:
+    texts = ["a" * 30, "b" * 30, "c" * 30, "d" * 30]
+
+    def gemini(number: int, said: list[str], read: int) -> dict[str, Any]:
+        roles = ("user", "model")
+        contents = [{"role": roles[i % 2], "parts": [{"text": text}]} for i, text in enumerate(said)]
+        usage = {"promptTokenCount": 30_000 + number, "cachedContentTokenCount": read, "candidatesTokenCount": 1}
+        answer = {"responseId": f"g{number}", "candidates": [{"finishReason": "STOP"}], "usageMetadata": usage}
+        return {"at": AT + number, "model": "gemini-2.5-pro", "request": {"contents": contents}, "response": answer}
+
+    edited = copy.copy(texts)
+    edited[2] = "c" * 10 + "C" * 20
+    path = put(tmp_path / "a", gemini(0, texts[:1], 0), gemini(1, texts[:3], 29_000), gemini(2, [*edited, "e"], 9_000))
+    found = [row.miss for row in judged(read(path)) if row.miss]
+    assert [(miss.cause, miss.where.split(" byte ")[0]) for miss in found][-1] == ("messages_changed", "contents[2]")
+
+
+def test_verdicts_come_before_their_calls() -> None:
+    kinds = [record.kind if isinstance(record, Remark) else record.id for record in read(EVERY_WIRE)]
+    assert kinds[kinds.index("resp_3") - 1] == "verdict"
