@@ -85,11 +85,11 @@ class Conversation:
 class Conversations:
     """All of them, the one that spoke last at the end. Not locked: whoever holds it does that."""
 
-    __slots__ = ("_kept", "_n_bytes", "_numbers", "_run")
+    __slots__ = ("_kept", "_most", "_most_bytes", "_n_bytes", "_numbers", "_run")
 
-    def __init__(self, run: str = "watch") -> None:
-        """`run` begins the name of each."""
-        self._run = run
+    def __init__(self, run: str = "watch", most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+        """`run` begins the name of each; `most` and `most_bytes` are how many are kept, and how much of them."""
+        self._run, self._most, self._most_bytes = run, most, most_bytes
         self._kept: OrderedDict[int, Conversation] = OrderedDict()
         self._n_bytes = 0
         self._numbers = 0
@@ -119,7 +119,7 @@ class Conversations:
         change(conversation)
         self._kept[key] = conversation
         self._n_bytes += conversation.n_bytes
-        while len(self._kept) > 1 and (len(self._kept) > MOST or self._n_bytes > MOST_BYTES):
+        while len(self._kept) > 1 and (len(self._kept) > self._most or self._n_bytes > self._most_bytes):
             self._n_bytes -= self._kept.popitem(last=False)[1].n_bytes
 
     def forget(self) -> None:

@@ -75,14 +75,14 @@ class Guard:
 
     def __init__(
         self, teller: Teller, recording: Recording | None = None, *, asks: bool = False, hazards: Sequence[Hazard] | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time, conversations: Conversations | None = None,
     ) -> None:  # fmt: skip
-        """`asks` puts the provider's own diagnostics into requests; `hazards` stands in for the catalogue."""
+        """`asks` puts the provider's own diagnostics into requests; `hazards` stands in for the catalogue, `conversations` for few."""
         self._teller, self._recording, self._asks, self._clock = teller, recording, asks, clock
         self._rules = None if hazards is None else Rules(hazards)
         self._lock = Lock()
         # A ledger goes on from run to run, and the conversations of one run are not those of another.
-        self._conversations = Conversations("watch" if recording is None else f"watch-{token_hex(4)}")
+        self._conversations = conversations or Conversations("watch" if recording is None else f"watch-{token_hex(4)}")
 
     def forget(self) -> None:
         """Every conversation: the next request begins one."""

@@ -184,7 +184,8 @@ def is_notice(was: str, now: str) -> bool:
 
 def is_placeholder(was: str, now: str) -> bool:
     """Whether a short text stands where a longer one stood and is not its beginning."""
-    return len(now) <= 200 and len(was) > len(now) and not (len(now) > 40 and is_elided(was, now))
+    is_beginning = bool(now.strip()) and was.startswith(now.strip())
+    return len(now) <= 200 and len(was) > len(now) and not is_beginning and not (len(now) > 40 and is_elided(was, now))
 
 
 def same_words(change: Change) -> bool:

@@ -117,8 +117,9 @@ def takes_markers_off(scope: ast.AST) -> bool:
 def _removes_marker(node: ast.AST) -> bool:
     if isinstance(node, ast.Delete):
         return any(map(is_marker_target, node.targets))
-    is_pop = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop"
-    return is_pop and constant(next(iter(node.args), None)) in MARKER_KEYS  # type: ignore[attr-defined]
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "pop":
+        return False
+    return bool(node.args) and constant(node.args[0]) in MARKER_KEYS
 
 
 def literal_markers(node: ast.AST, view: View, depth: int = 3) -> Iterator[ast.expr]:

@@ -9,6 +9,8 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
 
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.walk.view import constant_keys, last_name
@@ -19,10 +21,13 @@ __all__ = ["FUNCTIONS", "AnyFunction", "Write", "constant_keys", "content_writes
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef)
 """What most patterns on a history are shown."""
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CONTENT = frozenset({"content", "text", "contents", "parts"})
 _WRAPPERS = frozenset({"enumerate", "reversed", "list", "sorted", "zip", "range", "len", "tuple"})
 _CALLS = re.compile(r"(?:^|\.)(?:messages\.(?:create|stream|parse)|completions\.(?:create|parse|stream)|responses\.(?:create|parse|stream)"
                     r"|a?completion|generate_content|generate_content_stream|converse|converse_stream)$")  # fmt: skip
+_METHODS = frozenset({"create", "stream", "parse", "completion", "acompletion", "generate_content", "generate_content_stream", "converse",
+                      "converse_stream"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +42,16 @@ class Write:
     """Whether the loop leaves the newest messages out: `messages[:-6]`."""
 
 
-def inside(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, those of functions inside it left out."""
-    waiting = list(ast.iter_child_nodes(function))
+@lru_cache(maxsize=8)
+def inside(function: ast.AST) -> tuple[ast.AST, ...]:
+    """The nodes of a function, those of functions inside it left out. Kept for the pattern that asks next."""
+    waiting, found = list(ast.iter_child_nodes(function)), list[ast.AST]()
     while waiting:
         node = waiting.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        found.append(node)
+        if not isinstance(node, _SCOPES):
             waiting += ast.iter_child_nodes(node)
+    return tuple(found)
 
 
 def unwrapped(node: ast.expr) -> ast.expr:
@@ -58,6 +65,11 @@ def unwrapped(node: ast.expr) -> ast.expr:
 
 def messages_of(function: ast.AST, view: View) -> dict[str, bool]:
     """Variables of loops through a history, and through what its messages hold → whether the newest messages are left out."""
+    return _loop_variables(function, cast(Any, view))  # kept by identity, for the pattern that asks next
+
+
+@lru_cache(maxsize=8)
+def _loop_variables(function: ast.AST, view: View) -> dict[str, bool]:
     found: dict[str, bool] = {}
     loops = [node for node in inside(function) if isinstance(node, ast.For | ast.comprehension)]
     for _ in range(2):
@@ -91,8 +103,17 @@ def _is_older(node: ast.expr) -> bool:
     return any(isinstance(part, ast.Slice) and isinstance(part.upper, ast.UnaryOp) for part in ast.walk(node))
 
 
-def content_writes(function: AnyFunction, view: View) -> Iterator[Write]:
+def content_writes(function: AnyFunction, view: View) -> tuple[Write, ...]:
     """What a function writes into messages of the history: by assignment, or as a copy with another content."""
+    return _all_writes(function, cast(Any, view))
+
+
+@lru_cache(maxsize=8)
+def _all_writes(function: AnyFunction, view: View) -> tuple[Write, ...]:
+    return tuple(_writes(function, view))
+
+
+def _writes(function: AnyFunction, view: View) -> Iterator[Write]:
     names = messages_of(function, view)
     for node in inside(function):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and last_name(node.targets[0]) in _CONTENT:
@@ -133,4 +154,5 @@ def keyword(call: ast.Call, *names: str) -> ast.expr | None:
 
 def model_calls(node: ast.AST, view: View) -> list[ast.Call]:
     """Calls of a model within a node."""
-    return [part for part in ast.walk(node) if isinstance(part, ast.Call) and _CALLS.search(view.dotted(part))]
+    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call) and last_name(part.func) in _METHODS)
+    return [call for call in calls if _CALLS.search(view.dotted(call))]

@@ -6,7 +6,7 @@ Takes steps and their blocks, gives what moved on the tools level and the words 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -25,7 +25,7 @@ SEARCH = re.compile(
     r"tool_?search|search_?(?:for_)?tools?|find_?tools?|discover|load_?tools?|get_?tools?|list_?tools?|activate_?tools?", re.IGNORECASE
 )
 """Names of tools that look for tools."""
-_SEPARATOR = re.compile(r"(\s*[,;|]\s*|\s*\n\s*|: |\. )")
+_SEPARATOR = re.compile(r"(\s*[,;|]\s*|\n|: |\. )")
 _BULLET = re.compile(r"^(?:[-*•<`]|\d+[.)])")
 _RECENT = 12
 _SHORT = 2_000
@@ -81,8 +81,8 @@ def set_moves(step: Step, change: Change) -> Moves | None:
     return found if found.gone or found.come or found.held_back or found.promoted else None
 
 
-def _tools(sent: Sent) -> Iterator[Block]:
-    return (block for block in sent.blocks if block.level == "tools")
+def _tools(sent: Sent) -> list[Block]:
+    return [block for block in sent.blocks if block.level == "tools"]
 
 
 def is_deferred(block: Block) -> bool:
@@ -163,27 +163,31 @@ def list_edit(was: str, now: str) -> tuple[list[str], list[str]]:
     >>> list_edit("Known: a, b", "Known: a, b. Use with care.")
     ([], [])
     """
-    one, other = _SEPARATOR.split(was), _SEPARATOR.split(now)
-    came: list[str] = []
-    went: list[str] = []
-    for kind, a, b, c, d in SequenceMatcher(None, one[::2], other[::2], autojunk=False).get_opcodes():
-        if kind == "replace" or (kind == "insert" and not _are_entries(other, c, d)) or (kind == "delete" and not _are_entries(one, a, b)):
+    lines = _edit(was.split("\n"), now.split("\n"), _is_line)
+    return lines if any(lines) else _edit(_SEPARATOR.split(was), _SEPARATOR.split(now), _is_item, 2)
+
+
+def _edit(one: list[str], other: list[str], is_entry: Callable[[list[str], int], bool], step: int = 1) -> tuple[list[str], list[str]]:
+    """What was put in and what taken out, where every piece of it is an entry; every `step`th of the pieces is compared."""
+    came: list[int] = []
+    went: list[int] = []
+    for kind, a, b, c, d in SequenceMatcher(None, one[::step], other[::step], autojunk=False).get_opcodes():
+        if kind == "replace":
             return [], []
-        came += other[2 * c : 2 * d : 2] if kind == "insert" else []
-        went += one[2 * a : 2 * b : 2] if kind == "delete" else []
-    return came, went
+        went += range(a * step, b * step, step) if kind == "delete" else ()
+        came += range(c * step, d * step, step) if kind == "insert" else ()
+    if not all(is_entry(other, place) for place in came) or not all(is_entry(one, place) for place in went):
+        return [], []
+    return [other[place] for place in came], [one[place] for place in went]
 
 
-def _are_entries(tokens: list[str], first: int, last: int) -> bool:
-    """Whether items `first` to `last` of a split text stand in a list: short, between commas, or on lines with the bullet of others."""
-    return all(_is_entry(tokens, place) for place in range(first, last))
+def _is_line(lines: list[str], place: int) -> bool:
+    """Whether a line has the bullet of other lines."""
+    line = lines[place].lstrip()
+    return bool(_BULLET.match(line)) and sum(other.lstrip()[:1] == line[:1] for other in lines) > 1
 
 
-def _is_entry(tokens: list[str], place: int) -> bool:
-    item = tokens[2 * place]
-    around = [tokens[i] for i in (2 * place - 1, 2 * place + 1) if 0 < i < len(tokens)]
-    if any("\n" in one for one in around):
-        bullet = _BULLET.match(item)
-        return bool(bullet) and sum(other.startswith(item[:1]) for other in tokens[::2]) > 1
-    is_listed = any(one.strip() in (",", ";", "|") and one for one in around)
-    return is_listed and 0 < len(item) <= 80 and all(one.strip() != "." for one in around[:1])
+def _is_item(pieces: list[str], place: int) -> bool:
+    """Whether a piece stands between commas and is short, and begins no sentence."""
+    around = [pieces[i].strip() for i in (place - 1, place + 1) if 0 < i < len(pieces)]
+    return any(one in (",", ";", "|") for one in around) and 0 < len(pieces[place]) <= 80 and "." not in around[:1]

@@ -36,3 +36,10 @@ def holder(node: ast.AST) -> str:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and node.args:
         return ast.unparse(node.args[0])
     return ""
+
+
+def root(node: ast.AST) -> str:
+    """The first name of a chain of attributes, keys and calls: `usage` in `usage.details["cached"]`."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""

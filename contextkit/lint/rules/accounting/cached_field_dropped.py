@@ -36,11 +36,13 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.marks import estimated
-from contextkit.lint.rules.usages import field, holder
+from contextkit.lint.rules.usages import field, holder, root
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _PAIRS = (frozenset({"input_tokens", "output_tokens"}), frozenset({"prompt_tokens", "completion_tokens"}))
+_KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details", "embedding", "rerank")
+"""Words of a function that takes the cached counters over as well, or of one whose calls have no prompt cache."""
 _ASKING = frozenset({"getattr", "hasattr", "isinstance", "bool"})
 _DUMPING = frozenset({"model_dump", "dict", "to_dict", "model_dump_json"})
 _LEAST_TOKENS = 4000
@@ -57,14 +59,16 @@ def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
         return
     source = taken[next(iter(pair))]
     function = view.function()
-    if "usage" not in source.lower() or function is None or _keeps_more(function, source):
+    is_handed_on = any(isinstance(value, ast.Name) and root(ast.parse(source, mode="eval").body) == value.id for value in values)
+    if "usage" not in source.lower() or function is None or is_handed_on or _keeps_more(function, source):
         return
     yield Hit(node, f"input and output are taken over from `{source}`, its cached counters are not: they will read as 0")
 
 
 def _keeps_more(function: ast.AST, source: str) -> bool:
     """Whether the function looks at cached counters as well, or hands the usage on whole."""
-    if "cache" in ast.unparse(function).lower():
+    said = ast.unparse(function).lower()
+    if any(word in said for word in _KEEPING):
         return True
     return any(value is not None and ast.unparse(value) == source for part in ast.walk(function) for value in _handed_on(part))
 

@@ -66,8 +66,9 @@ def _is_copied(key: object, value: ast.expr) -> bool:
     """Whether a key takes the value the same key has elsewhere."""
     if isinstance(value, ast.Subscript):
         return constant(value.slice) == key
-    is_get = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "get"
-    return is_get and constant(next(iter(value.args), None)) == key  # type: ignore[attr-defined]
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or value.func.attr != "get" or not value.args:
+        return False
+    return constant(value.args[0]) == key and (key != "type" or len(value.args) == 1)
 
 
 def _holder(value: ast.expr) -> ast.expr:

@@ -58,8 +58,8 @@ def _starts_again(step: Step) -> Evidence | None:
         return None
     if not 0 <= step.gap_seconds <= _MOST_SECONDS or not any(read(sent) for sent in step.earlier) or not _was_longer(step, seen[0]):
         return None
-    return Evidence(f"{seen[1]:,} tokens in front of the change agree and {seen[0]:,} of them were read: the engine cannot go back to a place "
-                    "before the change", path=step.changes[0].was[0].path if step.changes[0].was else "")  # fmt: skip
+    return Evidence(f"{seen[1]:,} tokens in front of the change agree and {seen[0]:,} of them were read: the engine cannot go back to "
+                    "where they end", path=step.changes[0].was[0].path if step.changes[0].was else "")  # fmt: skip
 
 
 def _was_longer(step: Step, got: int) -> bool:

@@ -21,7 +21,7 @@ Decide it where the session starts, and check the split that the bill reports:
     assert not usage.write_5m
 
 ## Detected by
-- source: a value that is not constant flows into the lifetime of a marker.
+- source: a switch decides the lifetime of a marker: a flag, a plan, the environment.
 - requests: a shorter lifetime in the body than in the call before, or a billed split that disagrees with it.
 - guard: the lifetime differs from that of the call before.
 - provider: the counters `ephemeral_5m_input_tokens` and `ephemeral_1h_input_tokens` tell which was written.
@@ -32,15 +32,31 @@ Decide it where the session starts, and check the split that the bill reports:
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import uses_server_tools
+from contextkit.lint.rules.callsites import field, mentions, text_of
+from contextkit.lint.rules.marking import constant, resolved
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of
-from contextkit.lint.source.rule import Flow
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _HOUR = 3600
 _LEAST_TOKENS = 500
 _RETENTION = "prompt_cache_retention"
+_SWITCH = re.compile(r"(?i)flag|feature|experiment|telemetry|tier|plan|subscri|quota|overage|gate|getenv|environ|enabled|disabled|rollout")
+
+
+def _by_flag(node: ast.Dict, view: View) -> Iterator[Hit]:
+    """`{"type": "ephemeral", "ttl": "1h" if flags.long else "5m"}`."""
+    if text_of(field(node, "type")) != "ephemeral":
+        return
+    value = resolved(field(node, "ttl"), view)
+    if isinstance(value, ast.IfExp) and mentions(value.test, _SWITCH) and constant(value.body) != constant(value.orelse):
+        yield Hit(value, f"the lifetime of a cache marker depends on `{ast.unparse(value.test)}`: it may change without a word")
 
 
 def _shorter(step: Step) -> Evidence | None:
@@ -75,6 +91,7 @@ def _billed_short(sent: Sent) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKL06", "ttl-silently-downgraded", "D", "warning",
-    source=(Flow(("flag", "environ"), ("ttl",), "the lifetime of a cache marker depends on {source}: it may change without a word"),),
+    source=(Flow(("flag",), ("ttl",), "the lifetime asked for depends on {source}: it may change without a word"),
+            Pattern((ast.Dict,), _by_flag, ("ttl",))),
     requests=(RequestRule("step", _shorter), RequestRule("call", _billed_short)),
 )  # fmt: skip

@@ -30,8 +30,9 @@ In contextkit a compaction is an entry with its price in tokens; `contextkit rep
 `request.overflow` when one is needed.
 
 ## Detected by
-- source: a compaction triggered by a fixed ratio of the window, without regard to price or lifetime.
-- requests: the history shrinks, is written cold and grows, several times in a session.
+- source: a compaction at a fixed ratio of the window, 0.6 or less.
+- requests: many messages give way to a text about them; the finding says how full the window was and how often it
+  came.
 - guard: a shrunken history, before the call leaves; that it comes too early shows over several.
 - provider: `messages_changed` (Anthropic), `context_compacted` (OpenAI).
 

@@ -44,6 +44,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import orjson
+
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import paired
@@ -51,7 +53,7 @@ from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, word
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
-_PLAIN = frozenset({"type", "text", "cache_control"})
+_PLAIN = frozenset({"type", "text"})
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 
 
@@ -63,7 +65,8 @@ def _flipped(step: Step, change: Change) -> Evidence | None:
 
 
 def _is_flip(was: Block, now: Block) -> bool:
-    return was.role == now.role and was.value != now.value and _bare(was.value) == _bare(now.value) and _has_flip(was.value, now.value)
+    one, other = orjson.loads(was.body), orjson.loads(now.body)
+    return was.role == now.role and _bare(one) == _bare(other) and _has_flip(one, other)
 
 
 def _has_flip(was: Json, now: Json) -> bool:
@@ -81,7 +84,7 @@ def _bare(value: Json) -> Json:
         return _bare(value[0]) if len(value) == 1 else [_bare(item) for item in value]
     if isinstance(value, dict):
         is_text = isinstance(value.get("text"), str) and value.keys() <= _PLAIN and value.get("type", "text") in _TEXTS
-        return value["text"] if is_text else {key: _bare(item) for key, item in value.items() if key != "cache_control"}
+        return value["text"] if is_text else {key: _bare(item) for key, item in value.items()}
     return value
 
 

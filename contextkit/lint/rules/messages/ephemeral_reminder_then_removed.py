@@ -51,6 +51,9 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
+_PIECE = 2_000
+"""Characters of a reminder behind a tool's result; more than that is the result itself that was cut."""
+
 
 def _removed(step: Step, change: Change) -> Evidence | None:
     """Text of what was the newest message is gone, and nothing new stands in its place."""
@@ -80,10 +83,10 @@ def _moved_on(step: Step, change: Change) -> Evidence | None:
 
 
 def _is_less(was: Block, now: Block) -> bool:
-    """Whether a piece was taken from the end or the beginning of what the user or a tool said; of a result, less than half."""
+    """Whether a piece was taken from the end or the beginning of what the user or a tool said; of a result no large one."""
     said, left = text_of(was), text_of(now)
     is_part = bool(left.strip()) and (said.startswith(left.rstrip()) or said.endswith(left.lstrip()))
-    return is_part and was.role != "assistant" and was.type == now.type and (was.type == "text" or 2 * len(left) >= len(said))
+    return is_part and was.role != "assistant" and was.type == now.type and (was.type == "text" or len(said) - len(left) <= _PIECE)
 
 
 # In code --------------------------------------------------------------------------------------------------------------------------

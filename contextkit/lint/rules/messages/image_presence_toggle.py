@@ -28,7 +28,7 @@ With contextkit that is `context.spawn("What does the screen show?")`, a lane wi
 
 ## Detected by
 - source: not visible; whether an image comes is known only when the program runs.
-- requests: the number of images goes from none to some, or from some to none, between two calls of a conversation.
+- requests: the number of images goes from none to some, or from some to none, between two calls to Anthropic.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI), where an image was taken out.
 

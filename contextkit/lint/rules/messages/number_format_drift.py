@@ -27,7 +27,7 @@ Keep the JSON text of arguments and results beside whatever you compute with:
 program says, keeps integers beyond 64 bits exact and refuses NaN, naming the path.
 
 ## Detected by
-- source: `parse_float` or a numeric conversion on arguments or results that go back into the history.
+- source: `parse_float` or `parse_int` on the arguments or results of a call.
 - requests: values that are numerically equal and differ as text.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).

@@ -28,7 +28,8 @@ epoch.
 
 ## Detected by
 - source: a rule on earlier messages that uses `len(messages) - i` or a similar distance to the end.
-- requests: the place of the first change moves on by a constant number of messages each turn.
+- requests: earlier messages are shortened in place, further on in each turn; by its shape alone, older ones and not
+  the newest.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 

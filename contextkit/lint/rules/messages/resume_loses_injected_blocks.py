@@ -32,8 +32,8 @@ says `LogCorrupt`.
 
 ## Detected by
 - source: the loading of a session followed by functions that insert blocks into its first messages.
-- requests: the first call after a resume differs in the first or second message: a block missing, moved or slightly
-  changed.
+- requests: a block of the first or second message is missing, new or altered; by its shape alone, any earlier message
+  that is not as it was sent.
 - guard: the same comparison, where the guard has the earlier call on record.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 

@@ -31,7 +31,7 @@ your side and on record, by `context.compact(summary, keep_from=entry)`.
 
 ## Detected by
 - source: an edit of `context_management` without `clear_at_least`.
-- requests: such an edit in the body; in the replies, edits applied in many turns with small counts.
+- requests: such an edit in the body.
 - guard: the edit in the body, before the call leaves.
 - provider: silent; for calls whose settings of `context_management` differ it says `unavailable`.
 

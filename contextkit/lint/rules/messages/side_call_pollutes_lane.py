@@ -30,9 +30,9 @@ A lane of its own for each kind of side call, and no marker on what is sent once
 `context.spawn(task)` gives a sub-agent a log and a lane of its own, and its cost stands in the same summary.
 
 ## Detected by
-- source: the session's key, id or marker passed to a call in a helper function.
-- requests: a call under the session's key continues nothing, writes, and is never read; the next main call reads
-  less.
+- source: the session's `prompt_cache_key` passed to a call in a helper function that names, judges or summarises.
+- requests: a single call under the session's key that continues nothing, or one that is marked behind its messages
+  and is never read.
 - guard: not visible; that an entry is never read shows only afterwards.
 - provider: silent; the side call has nothing to be compared with, and the next main call only goes on.
 

@@ -68,7 +68,9 @@ _OPENING = 8
 # In code --------------------------------------------------------------------------------------------------------------------------
 
 _GIVEN = frozenset({"messages", "input", "contents", "history", "chat_history", "message_history", "conversation"})
-_CUTS = re.compile(r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip)|(?:^|_)(?:messages|history|context)_for_")
+_CUTS = re.compile(
+    r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip|filter)|(?:^|_)(?:messages|history|context)_for_"
+)
 _SIDE = re.compile(r"summar|compact|title|judge|classif|recall", re.IGNORECASE)
 _NAMES = re.compile(r"(?:^|_)(?:messages|history|conversation|chat|turns|transcript|dialog(?:ue)?)$", re.IGNORECASE)
 _KEEPERS = ("ConversationBufferWindowMemory", "MessageHistoryTrimmer", "BufferWindowMemory")

@@ -38,6 +38,56 @@ contextkit keeps the arguments as received; what a template makes of them is out
 
 from __future__ import annotations
 
-from contextkit.lint.hazard import Hazard
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-HAZARD = Hazard("CKM17", "tool-call-re-rendered", "A", "warning")
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.history import size
+from contextkit.lint.rules.openings import Calls
+from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+
+_CALLS = 4
+"""Calls in a row that read up to the same place."""
+_GROWTH, _NEAR, _BLOCK = 1.2, 0.12, 128
+"""How much their prompts grow; how near to the first call of a tool reading stops, as a share; tokens of a block of an engine's cache."""
+
+
+def _stuck(calls: Calls) -> Iterator[Evidence]:
+    """The call from which on it is plain that a conversation is read up to its first call of a tool, and no further."""
+    for mine in calls.conversations.values():
+        billed = [sent for sent in mine if sent.usage is not None and sent.row.cache != "breakpoints"]
+        runs = (billed[i : i + _CALLS] for i in range(len(billed) - _CALLS + 1))
+        found = next((run[-1] for run in runs if _is_stuck(run)), None)
+        if found is not None:
+            text = f"{_CALLS} calls in a row read {_read(found):,} tokens, up to the first call of a tool, while their bodies only grew"
+            yield Evidence(text, found.blocks[_first_call(found)].path, sent=found)
+
+
+def _is_stuck(run: Sequence[Sent]) -> bool:
+    reads, sizes = [_read(sent) for sent in run], [size(sent.blocks) for sent in run]
+    is_same = min(reads) > 0 and max(reads) - min(reads) <= _BLOCK and sizes[-1] >= _GROWTH * sizes[0]
+    return is_same and all(_goes_on(a, b) for a, b in pairwise(run)) and all(map(_stops_there, run))
+
+
+def _read(sent: Sent) -> int:
+    return (sent.usage.read or 0) if sent.usage else 0
+
+
+def _goes_on(before: Sent, after: Sent) -> bool:
+    return [block.body for block in before.blocks] == [block.body for block in after.blocks[: len(before.blocks)]]
+
+
+def _stops_there(sent: Sent) -> bool:
+    """Whether what was read is about what stands in front of the first call."""
+    usage, first = sent.usage, _first_call(sent)
+    billed = sum(n or 0 for n in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)) if usage else 0
+    share = size(sent.blocks[:first]) / max(1, size(sent.blocks)) if first >= 0 else -1.0
+    return billed > 0 and share > 0 and abs(_read(sent) / billed - share) <= _NEAR
+
+
+def _first_call(sent: Sent) -> int:
+    """Index of its block, -1 where no tool was called."""
+    return next((i for i, block in enumerate(sent.blocks) if block.type == "call"), -1)
+
+
+HAZARD = Hazard("CKM17", "tool-call-re-rendered", "A", "warning", requests=(RequestRule("session", _stuck),))

@@ -29,8 +29,7 @@ out:
 `context.result(call, rows)` writes the result once, by contextkit's canonical form, and reads back those bytes.
 
 ## Detected by
-- source: `json.dumps` with differing `ensure_ascii` in one program, or `unicodedata.normalize` where a session is
-  loaded.
+- source: `unicodedata.normalize` where a session is loaded.
 - requests: texts that are equal once they are unescaped and in composed form.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).

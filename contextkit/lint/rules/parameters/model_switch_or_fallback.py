@@ -66,8 +66,7 @@ def _loop(node: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
     """`for model in (MAIN, FALLBACK): try: return create(model=model, messages=history)`."""
     name = node.target.id if isinstance(node.target, ast.Name) else ""
     is_list = isinstance(node.iter, ast.Tuple | ast.List) or _MODELS.search(last_name(node.iter))
-    catches = any(isinstance(one, ast.Try) or (isinstance(one, ast.With) and _suppresses(one)) for one in statements(node.body))
-    if not name or not is_list or not catches:
+    if not name or not is_list or not any(map(_catches, statements(node.body))):
         return
     for call in calls_in(node.body):
         given = keyword(call, "model")
@@ -75,7 +74,10 @@ def _loop(node: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
             yield Hit(given, f"after an error `{name}` is another model, and the whole history is written again for it")
 
 
-def _suppresses(node: ast.With) -> bool:
+def _catches(node: ast.stmt) -> bool:
+    """Whether it is a `try`, or a `with suppress(…)`."""
+    if not isinstance(node, ast.With | ast.AsyncWith):
+        return isinstance(node, ast.Try)
     return any(isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) == "suppress" for item in node.items)
 
 

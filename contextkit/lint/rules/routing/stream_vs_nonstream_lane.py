@@ -58,7 +58,7 @@ def _one_lane(calls: Calls) -> Iterator[Evidence]:
         for is_stream, lane in lanes.items():
             if len(lane) >= _LEAST and not reads[is_stream] and len(reads[not is_stream]) >= _LEAST:
                 kind = "that stream" if is_stream else "that do not stream"
-                yield Evidence(f"none of the {len(lane)} calls {kind} read anything, while the others did", path="stream", sent=lane[0])
+                yield Evidence(f"none of the {len(lane)} calls {kind} read anything, while the others did", path="stream", sent=lane[-1])
 
 
 def _readers(mine: Sequence[Sent], is_stream: bool) -> list[Sent]:

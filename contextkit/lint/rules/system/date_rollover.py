@@ -32,7 +32,7 @@ In contextkit the system prompt given to `Context.open` is stored; reopened with
 
 ## Detected by
 - source: a date taken in a function that runs per request, not in the session's state, that reaches the system text.
-- requests: the system text differs only in a date, and a day's border (local or UTC) lies between the two calls.
+- requests: the system text differs only in a date; the finding says how long after the call before.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 

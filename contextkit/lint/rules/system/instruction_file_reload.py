@@ -27,9 +27,9 @@ Read the file when the session begins, store what was read with the session, and
 `HeadChanged`, and `context.resystem(system)` is the declared way to take it.
 
 ## Detected by
-- source: a file read in a function that runs per request or on resume, and that reaches the system text.
-- requests: the system text differs by lines put in, taken out or edited in one place, typically in the first call
-  after a pause.
+- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …) read in a function that makes the prompt.
+- requests: the system text differs in lines below the name of such a file; by its shape alone, in one place in the
+  first call after a pause.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 

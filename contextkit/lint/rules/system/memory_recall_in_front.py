@@ -31,7 +31,8 @@ contextkit the same parts go into `context.user([...])` and are frozen in the lo
 ## Detected by
 - source: the result of a retriever or memory search that reaches the system text or an `insert` at the front of the
   messages.
-- requests: the system text, or the first messages, change at each user turn but not within a run of tool calls.
+- requests: the system text, or the first messages, change below a heading of memories or documents, or at each user
+  turn but not within a run of tool calls.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` or `messages_changed` (Anthropic), `input_changed` (OpenAI).
 

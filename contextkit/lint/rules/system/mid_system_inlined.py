@@ -30,7 +30,8 @@ system messages between turns as such.
 
 ## Detected by
 - source: messages filtered by the role `system` and joined into the system text.
-- requests: the top-level system text grows by a piece when a reminder comes, or a marker that was there is missing.
+- requests: the top-level system text grows by a reminder, or by words that stood in a message; by its shape alone, it
+  grows at its end.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 

@@ -26,7 +26,8 @@ tool's result, or `context.notice(render(plan))`.
 
 ## Detected by
 - source: a list of tasks, a plan or a state object rendered into the system text.
-- requests: the system text changes in the call behind a result of the tool that writes the plan.
+- requests: the system text changes in a list of tasks or below such a heading, or in the call behind one of the tool
+  that writes the plan.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 

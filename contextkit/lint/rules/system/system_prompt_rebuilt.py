@@ -32,8 +32,8 @@ epoch.
 
 ## Detected by
 - source: a function that builds the system prompt, called on the way of resume, reload or switch of model.
-- requests: the system text differs in the first call after a restart, a long pause or a change of model, and is
-  stable again then.
+- requests: the system text differs in the call that changes the model; by its shape alone, for no reason that a
+  narrower hazard knows.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 

@@ -61,6 +61,6 @@ def _entry(step: Step, change: Change) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKT09", "catalogue-in-tool-description", "B", "warning",
-    source=(Flow(("listing",), ("tool",), "{source} is listed in a tool's description and changes it with every entry", in_loop_only=True),),
+    source=(Flow(("listing",), ("tool",), "{source} stands in a tool's description and changes it with every entry", in_loop_only=True),),
     requests=(RequestRule("change", _entry, 22),), confirmed_by=("tools_changed",),
 )  # fmt: skip

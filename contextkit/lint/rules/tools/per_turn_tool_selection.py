@@ -47,13 +47,14 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.toolsets import named, set_moves
-from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SELECTS = re.compile(
     r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"
 )
 _ASKED = re.compile(r"query|question|prompt|message|input|intent|task|text|turn", re.IGNORECASE)
+_HEARD: frozenset[Kind] = frozenset({"user", "recall"})
 
 
 def _selected(node: ast.Call, view: View) -> Iterator[Hit]:
@@ -63,6 +64,16 @@ def _selected(node: ast.Call, view: View) -> Iterator[Hit]:
     given = [*node.args, *(one.value for one in node.keywords)]
     if any(_ASKED.search(last_name(part)) for value in given for part in ast.walk(value)):
         yield Hit(node, f"`{last_name(node.func)}` chooses the tools anew for each request")
+
+
+def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:
+    """`[tool for tool in TOOLS if word in question]`; a call in the condition is followed by the flow."""
+    tests = [test for clause in node.generators for test in clause.ifs if isinstance(test, ast.Compare)]
+    if not tests or not view.is_tools(node.generators[0].iter):
+        return
+    heard = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.Name | ast.Attribute) and view.kinds(part) & _HEARD]
+    if heard and view.calls_model():
+        yield Hit(node, f"the tools sent depend on `{last_name(heard[0])}`, so every turn may send others")
 
 
 def _other_choice(step: Step, change: Change) -> Evidence | None:
@@ -79,6 +90,7 @@ HAZARD = Hazard(
     source=(
         Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others", in_loop_only=True),
         Pattern((ast.Call,), _selected, ("_tools",)),
+        Pattern((ast.ListComp,), _matching, ("tools", "TOOLS")),
     ),
     requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),
 )  # fmt: skip

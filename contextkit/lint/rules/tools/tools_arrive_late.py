@@ -45,9 +45,10 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import field, is_per_turn, keyword, last_name
+from contextkit.lint.rules.callsites import field, is_per_turn, keyword, last_name, statements
 from contextkit.lint.rules.toolsets import Moves, are_whole_servers, named, names, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.tables import sources
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 
@@ -92,8 +93,17 @@ def _listed(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
     tools = field(node, "tools") if isinstance(node, ast.Dict) else keyword(node, "tools")
     if tools is None or (is_maker and view.loop() is None) or not is_per_turn(view):
         return
-    if "server" in view.kinds(tools):
+    if "server" in view.kinds(tools) or _is_listed(tools, view):
         yield Hit(tools, "the tools of a server are listed anew for each request, so one that is late or gone changes the whole prefix")
+
+
+def _is_listed(tools: ast.expr, view: View) -> bool:
+    """Whether the expression, or what the function around stores in its variable, asks a server for its tools."""
+    function = view.function()
+    stored = [one for one in statements(function.body) if isinstance(one, ast.Assign)] if function and isinstance(tools, ast.Name) else []
+    values = [one.value for one in stored if any(last_name(target) == last_name(tools) for target in one.targets)]
+    calls = (part for value in (tools, *values) for part in ast.walk(value) if isinstance(part, ast.Call))
+    return any(sources.METHODS.get(last_name(call.func)) == "server" for call in calls)
 
 
 HAZARD = Hazard(

@@ -1,0 +1,28 @@
+"""A usage copied by two of its fields."""
+
+
+def as_dict(reply):
+    return {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}  # expect: CKA03
+
+
+def as_record(response, record):
+    usage = response.usage
+    return record.TokenUsage(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)  # expect: CKA03
+
+
+def with_reads(reply):
+    usage = reply.usage
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "read": getattr(usage, "cache_read_input_tokens", None),
+    }
+
+
+def with_raw(reply):
+    usage = reply.usage
+    return {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens, "raw": usage}
+
+
+def of_settings(limits):
+    return {"input_tokens": limits.input_tokens, "output_tokens": limits.output_tokens}

@@ -1,0 +1,40 @@
+"""A growing conversation that nobody marks."""
+
+from pathlib import Path
+
+import anthropic
+
+client = anthropic.Anthropic()
+MODEL = "claude-sonnet-5-5"
+SYSTEM = Path("system.md").read_text()
+
+
+def chat(messages, question):
+    messages.append({"role": "user", "content": question})
+    return client.messages.create(model="claude-sonnet-5-5", max_tokens=4096, system=SYSTEM, messages=messages)  # expect: CKB01
+
+
+def agent(task):
+    messages = [{"role": "user", "content": task}]
+    while True:
+        with client.messages.stream(model=MODEL, max_tokens=4096, system=SYSTEM, messages=messages) as stream:  # expect: CKB01
+            reply = stream.get_final_message()
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+def ask_bedrock(bedrock, messages):
+    return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", messages=messages)  # expect: CKB01
+
+
+def ask_once(question):
+    return client.messages.create(
+        model="claude-sonnet-5-5", max_tokens=300, system=SYSTEM, messages=[{"role": "user", "content": question}]
+    )
+
+
+def run_with(messages, **options):
+    return client.messages.create(model="claude-sonnet-5-5", max_tokens=300, messages=messages, **options)
+
+
+def send_text(twilio, messages):
+    return [twilio.messages.create(body=one, to="+49") for one in messages]

@@ -1,0 +1,58 @@
+"""A marker for every part."""
+
+MARK = {"type": "ephemeral"}
+
+
+def mark_parts(system, memory, attachments):
+    for block in [*system, *memory, *attachments]:
+        block["cache_control"] = MARK  # expect: CKB08
+
+
+def document_blocks(documents):
+    return [{"type": "document", "source": document, "cache_control": MARK} for document in documents]  # expect: CKB08
+
+
+def ask(client, a, b, c, d, e):
+    return client.messages.create(  # expect: CKB08
+        model="claude-sonnet-5-5",
+        max_tokens=900,
+        system=[
+            {"type": "text", "text": a, "cache_control": MARK},
+            {"type": "text", "text": b, "cache_control": MARK},
+            {"type": "text", "text": c, "cache_control": MARK},
+        ],
+        messages=[
+            {"role": "user", "content": [
+                {"type": "text", "text": d, "cache_control": MARK},
+                {"type": "text", "text": e, "cache_control": MARK},
+            ]},
+        ],
+    )
+
+
+def mark_last_two(messages):
+    for message in messages[-2:]:
+        message["cache_control"] = MARK
+
+
+def mark_chosen(blocks):
+    for block in blocks:
+        if block.get("is_boundary"):
+            block["cache_control"] = MARK
+
+
+def mark_newest(messages):
+    users = [message for message in messages if message["role"] == "user"]
+    for message in users[-2:]:
+        message["content"][-1]["cache_control"] = MARK
+
+
+def unmark(blocks):
+    for block in blocks:
+        block.pop("cache_control", None)
+
+
+def mark_recent(blocks):
+    blocks = blocks[-2:]
+    for block in blocks:
+        block["cache_control"] = MARK

@@ -1,0 +1,29 @@
+"""Instructions that no breakpoint closes."""
+
+from pathlib import Path
+
+import openai
+
+client = openai.OpenAI()
+INSTRUCTIONS = Path("instructions.md").read_text()
+BRIEF = "Answer in one sentence."
+
+
+def ask(question):
+    return client.responses.create(
+        model="gpt-6.1-sol",
+        instructions=INSTRUCTIONS,  # expect: CKB13
+        input=[{"role": "user", "content": question}],
+    )
+
+
+def ask_briefly(question):
+    return client.responses.create(model="gpt-6.1-sol", instructions=BRIEF, input=question)
+
+
+def ask_earlier_model(question):
+    return client.responses.create(model="gpt-5.1", instructions=INSTRUCTIONS, input=question)
+
+
+def ask_any(model, question):
+    return client.responses.create(model=model, instructions=INSTRUCTIONS, input=question)

@@ -1,0 +1,27 @@
+"""A salt that no two calls share."""
+
+import secrets
+import uuid
+
+MODEL = "Qwen/Qwen3-32B"
+
+
+def ask(client, messages):
+    return client.chat.completions.create(
+        model=MODEL,
+        messages=messages,
+        extra_body={"cache_salt": secrets.token_hex(16)},  # expect: CKE03
+    )
+
+
+def body(messages):
+    salt = str(uuid.uuid4())  # expect: CKE03
+    return {"model": MODEL, "messages": messages, "cache_salt": salt}
+
+
+def ask_for_tenant(client, messages, tenant):
+    return client.chat.completions.create(model=MODEL, messages=messages, extra_body={"cache_salt": tenant.salt})
+
+
+def token():
+    return {"session_token": secrets.token_hex(16)}

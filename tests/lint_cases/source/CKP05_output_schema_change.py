@@ -1,0 +1,17 @@
+"""A schema per step, and one for the session."""
+
+import openai
+
+client = openai.OpenAI()
+PLAN, RESULT, ANY = ({"type": "json_schema", "name": name} for name in ("plan", "result", "any"))
+
+
+def step(history, step_number):
+    schema = PLAN if step_number == 0 else RESULT
+    return client.chat.completions.create(model="gpt-5.1", messages=history, response_format=schema)  # expect: CKP05
+
+
+def step_evenly(history, step_number):
+    label = "plan" if step_number == 0 else "result"
+    history.append({"role": "user", "content": f"Give the {label}."})
+    return client.chat.completions.create(model="gpt-5.1", messages=history, response_format=ANY)

@@ -1,0 +1,31 @@
+"""Arguments of the template per step, and for the session."""
+
+from datetime import date
+
+import openai
+
+client = openai.OpenAI(base_url="http://localhost:8000/v1")
+KWARGS = {"enable_thinking": True, "preserve_thinking": True}
+
+
+def step(history, is_hard):
+    request = {"model": "qwen", "messages": history}
+    request["chat_template_kwargs"] = {"enable_thinking": True if is_hard else False}  # expect: CKP07
+    return client.chat.completions.create(**request)
+
+
+def run(history):
+    while True:
+        history.append({"role": "user", "content": input()})
+        request = {
+            "model": "qwen",
+            "messages": history,
+            "chat_template_kwargs": {"date_string": str(date.today())},  # expect: CKP07
+        }
+        client.chat.completions.create(**request)
+
+
+def step_evenly(history, is_hard):
+    history.append({"role": "user", "content": "Think well." if is_hard else "Go on."})
+    request = {"model": "qwen", "messages": history, "chat_template_kwargs": KWARGS}
+    return client.chat.completions.create(**request)

@@ -1,0 +1,24 @@
+"""A key drawn anew, and one derived from the conversation."""
+
+import uuid
+
+import openai
+
+client = openai.OpenAI()
+
+
+class Agent:
+    def __init__(self):
+        self.key = str(uuid.uuid4())  # expect: CKR06
+
+    def ask(self, history):
+        return client.responses.create(model="gpt-5.5", prompt_cache_key=self.key, input=history)
+
+
+class Steady:
+    def __init__(self, conversation):
+        self.key = f"agent:{conversation.number}"
+        self.tag = str(uuid.uuid4())
+
+    def ask(self, history):
+        return client.responses.create(model="gpt-5.5", prompt_cache_key=self.key, input=history, metadata={"run": self.tag})

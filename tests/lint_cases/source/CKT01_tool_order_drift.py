@@ -1,0 +1,34 @@
+"""Tools in an order that nobody promised, and in one that somebody did."""
+
+import asyncio
+import os
+
+import anthropic
+
+client = anthropic.AsyncAnthropic()
+
+
+async def ask_as_they_come(servers, messages):
+    tools = []
+    for listing in asyncio.as_completed([server.describe() for server in servers]):  # expect: CKT01
+        tools.extend((await listing).tools)
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_from_a_folder(folder, messages):
+    tools = [load(name) for name in os.listdir(folder)]  # expect: CKT01
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_in_order(folder, messages):
+    tools = [load(name) for name in sorted(os.listdir(folder))]
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_with_all(registry, messages):
+    tools = list(registry.tools)
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def load(name):
+    return {"name": name, "description": "A plugin.", "input_schema": {"type": "object"}}

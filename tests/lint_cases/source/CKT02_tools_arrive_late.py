@@ -1,0 +1,35 @@
+"""Tools of a server listed per request, and once."""
+
+import anthropic
+
+client = anthropic.AsyncAnthropic()
+
+
+class Agent:
+    def __init__(self, session):
+        self.session = session
+        self.tools = []
+
+    async def connect(self):
+        self.tools = sorted(await self.session.list_tools(), key=lambda tool: tool.name)
+
+    async def step(self, messages):
+        return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=self.tools, messages=messages)
+
+
+async def ask(session, messages):
+    tools = [tool.definition for tool in await session.list_tools()]
+    return await client.messages.create(
+        model="claude-opus-4-5",
+        max_tokens=9,
+        tools=tools,  # expect: CKT02
+        messages=messages,
+    )
+
+
+def request_step(session, messages):
+    return {"model": "claude-opus-4-5", "messages": messages, "tools": session.list_tools_sync()}  # expect: CKT02
+
+
+def describe(session):
+    return {"kind": "report", "tools": session.list_tools_sync()}

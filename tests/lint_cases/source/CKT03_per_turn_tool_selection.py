@@ -1,0 +1,41 @@
+"""Tools chosen by the question, and tools chosen once."""
+
+import anthropic
+
+client = anthropic.Anthropic()
+TOOLS = [{"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}]
+
+
+def respond(messages, query):
+    relevant = [tool for tool in TOOLS if query.lower() in tool["description"]]  # expect: CKT03
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=relevant, messages=messages)
+
+
+def reply(messages, question):  # also: CKT03
+    tools = select_tools(question)  # expect: CKT03
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)  # also: CKT03
+
+
+def answer(messages, query):  # expect: CKT03
+    relevant = [tool for tool in TOOLS if matches(tool, query)]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=relevant, messages=messages)
+
+
+def converse(task):
+    tools = TOOLS if task else []
+    messages = []
+    while True:
+        messages.append({"role": "user", "content": input()})
+        client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def select_tools(question):
+    return [tool for tool in TOOLS if tool["name"] in question]  # also: CKT03
+
+
+def matches(tool, words):
+    return tool["name"] in words
+
+
+def rank(question):
+    return select_tools(question)

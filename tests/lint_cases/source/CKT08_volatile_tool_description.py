@@ -1,0 +1,36 @@
+"""Descriptions that hold a value, and descriptions that do not."""
+
+import os
+from datetime import date, datetime
+
+
+def shell_tool():
+    return {
+        "name": "run_shell",
+        "description": f"Run a command in {os.getcwd()}.",  # expect: CKT08
+        "input_schema": {"type": "object"},
+    }
+
+
+def news_tool():
+    today = date.today()  # expect: CKT08
+    return {"name": "news", "description": "News up to " + str(today), "input_schema": {"type": "object"}}
+
+
+def clock(tool):
+    tool.__doc__ = f"Tells the time; it is {datetime.now()}."  # expect: CKT08
+    return tool
+
+
+def constant_tool(folder):
+    log(os.getcwd(), date.today())
+    return {"name": "run_shell", "description": "Run a command in the session's folder.", "input_schema": {"type": "object"}}
+
+
+def documented(tool):
+    tool.__doc__ = "Tells the time."
+    return tool
+
+
+def log(*values):
+    print(*values)

@@ -1,0 +1,33 @@
+"""A mode that takes tools out, and a mode that is said."""
+
+import anthropic
+
+client = anthropic.Anthropic()
+TOOLS = [{"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}]
+READ_ONLY_TOOLS = TOOLS[:1]
+
+
+def step(messages, mode):
+    tools = [tool for tool in TOOLS if mode.allows(tool["name"])]  # expect: CKT11
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def respond(messages, plan_mode):
+    tools = TOOLS
+    if plan_mode:
+        tools = READ_ONLY_TOOLS  # expect: CKT11
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+class Agent:
+    def __init__(self, mode):
+        self.tools = [tool for tool in TOOLS if mode.allows(tool["name"])]
+
+    def respond(self, messages):
+        names = [tool["name"] for tool in self.tools if tool["name"]]
+        return client.messages.create(model="claude-opus-4-5", max_tokens=len(names), tools=self.tools, messages=messages)
+
+
+def say(messages, mode):
+    messages.append({"role": "user", "content": f"You are in {mode} mode."})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
