@@ -76,7 +76,7 @@ def _n_same(one: list[Any], other: list[Any]) -> int:
     if not most or one[0] != other[0]:
         return 0
     if one[: most - 1] == other[: most - 1]:  # the usual case, at once; a marker that moved leaves the last one another
-        return most - (one[most - 1] != other[most - 1])
+        return most if one[most - 1] == other[most - 1] else most - 1
     return next((i for i in range(most) if one[i] != other[i]), most)
 
 

@@ -110,6 +110,8 @@ class Pair:
     """The model table on `now`."""
     place: str = ""
     """Where the two bodies first differ, where they were recorded: `messages[4] byte 812`."""
+    is_whole: bool = False
+    """Whether bodies were compared, which hold all that was sent."""
 
 
 def call_of(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> Call:
@@ -256,7 +258,7 @@ def nothing_visible(pair: Pair) -> str:
     """What can be said of a miss that nothing explains."""
     gap, (ttl, _) = _gap(pair), _ttl(pair)
     if pair.prompt and pair.before.outline:
-        intact = "prefix intact" if pair.prompt.level_ends[1] else "messages intact, tools and system not in the record"
+        intact = "prefix intact" if pair.is_whole or pair.prompt.level_ends[1] else "messages intact, tools and system not in the record"
         return f"{intact}, gap {int(gap)} s ≤ {ttl} s"
     was, now = pair.before.prompt_tokens, pair.now.prompt_tokens
     shrunk = f", and shrank from {was:,} to {now:,} tokens" if now < was else ""

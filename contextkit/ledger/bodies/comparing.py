@@ -51,7 +51,8 @@ class KeptBodies:
         found = divergence(older.layout, newer.layout)
         place = f"{found.path} byte {found.offset:,}" if found else ""
         lane = replace(pair.lane, kept=found.segment if found else older.prompt.n, entries=[])
-        return replace(pair, lane=lane, before=_told(pair.before, older), now=_told(pair.now, newer), prompt=newer.prompt, place=place)
+        before, now = _told(pair.before, older), _told(pair.now, newer)
+        return replace(pair, lane=lane, before=before, now=now, prompt=newer.prompt, place=place, is_whole=True)
 
     def beside(self, now: Call, raw: bytes, siblings: Iterable[Call]) -> tuple[Call, Prompt | None, list[Call]]:
         """A lane's first call and those of other lanes that had not begun to answer when it started, each with its segments."""

@@ -101,16 +101,18 @@ def wire_of(fields: Mapping[str, Json], hint: str = "") -> str | None:
     return next((wire for wire, is_it in _WIRES if is_it(fields, hint)), None)
 
 
-def _said(fields: Mapping[str, Json]) -> list[dict[str, Json]]:
+def _first_role(fields: Mapping[str, Json]) -> Json:
     given = fields.get("messages")
-    return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    first = given[0] if isinstance(given, list) and given else None
+    return first.get("role") if isinstance(first, dict) else None
 
 
 def _is_bedrock(fields: Mapping[str, Json], hint: str) -> bool:
     if any(name in fields for name in _BEDROCK_ONLY):
         return "messages" in fields
-    contents = (one["content"] for one in _said(fields) if isinstance(one.get("content"), list))
-    first = next((part for content in contents for part in content if isinstance(part, dict)), {"type": ""})
+    given = fields.get("messages")
+    said = (one["content"] for one in (given if isinstance(given, list) else []) if isinstance(one, dict) and "content" in one)
+    first = next((part for content in said if isinstance(content, list) for part in content if isinstance(part, dict)), {"type": ""})
     return "type" not in first
 
 
@@ -121,7 +123,7 @@ def _is_responses(fields: Mapping[str, Json], hint: str) -> bool:
 
 
 def _is_anthropic(fields: Mapping[str, Json], hint: str) -> bool:
-    if "messages" not in fields or any(one.get("role") in _CHAT_ROLES for one in _said(fields)[:1]):
+    if "messages" not in fields or _first_role(fields) in _CHAT_ROLES:
         return False
     tools = fields.get("tools")
     has_schemas = isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools)

@@ -1,0 +1,103 @@
+"""Recorded bodies: read only where a call missed, compared to the byte, kept within a bound."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.ledger.bodies import comparing
+from contextkit.ledger.bodies.reading import read_body, wire_of
+from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.misses import Judge, misses
+
+MARKED = {"cache_control": {"type": "ephemeral"}}
+
+
+def body(*said: str, model: str = "claude-sonnet-4-6", **more: Any) -> bytes:
+    messages = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(said)]
+    return json.dumps({"model": model, "max_tokens": 9, "messages": messages, **MARKED, **more}).encode()
+
+
+def call(number: int, raw: bytes, read: int, written: int, *, lane: str = "main", at: float | None = None, model: str = "") -> Exchange:
+    at = 30.0 * number if at is None else at
+    usage, model = Usage(1, read, written, 0, 1), model or "claude-sonnet-4-6"
+    return Exchange(f"c{number}", "s", lane, at, at + 2, at + 4, "anthropic", model, Bodies(raw), usage, None, None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause", "where"),
+    [
+        (body("one", "two", "THREE", "four", "five"), "messages_changed", "messages[2].content[0] byte 23"),
+        (body("one", "two", "three", "four", "five", system="new"), "system_changed", "system[0] byte "),
+        (body("one", "two", "three", "four", "five", tools=[{"name": "t", "input_schema": {}}]), "tools_changed", "tools[0] byte "),
+        (body("one", "two", "three", "four", "five", tool_choice={"type": "none"}), "params_changed", "messages"),
+        (body("one", "two", "three", "four", "five"), "unknown", "prefix intact"),
+    ],
+)
+def test_what_changed_is_named_with_its_place(changed: bytes, cause: str, where: str) -> None:
+    found = misses([call(0, body("one", "two", "three"), 0, 9_000), call(1, changed, 0, 9_500)])
+    assert found[-1].cause == cause
+    assert found[-1].where.startswith(where)
+
+
+def test_a_model_without_a_row_is_compared_too() -> None:
+    name = "claude-next"
+    calls = [call(i, body("one", "two", text, model=name), 0, 9_000, model=name) for i, text in enumerate("ab")]
+    assert [miss.cause for miss in misses(calls)] == ["first_write", "messages_changed"]
+
+
+def test_a_body_that_nobody_can_read_proves_nothing() -> None:
+    found = misses([call(0, b"{torn", 0, 9_000), call(1, b"[]", 0, 9_000)])
+    assert [miss.cause for miss in found] == ["first_write", "unknown"]
+
+
+def test_calls_that_read_what_they_could_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    monkeypatch.setattr(comparing, "read_body", lambda raw, provider, model: read.append(raw))
+    assert len(misses([call(0, body("one"), 0, 9_000), call(1, body("one", "two", "three"), 9_000, 500)])) == 1
+    assert read == []
+
+
+def test_lanes_that_start_at_once_share_a_prefix_nobody_had_written() -> None:
+    head = {"system": [{"type": "text", "text": "rules " * 4_000, **MARKED}]}
+    first, second = (call(i, body(text, **head), 0, 9_000, lane=text, at=i * 0.1) for i, text in enumerate(("one", "two")))
+    assert [miss.cause for miss in misses([first, second])] == ["first_write", "cold_fan_out"]
+
+
+def test_no_more_is_kept_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "MOST_BYTES", 5_000)
+    judge = Judge()
+    for number in range(50):
+        judge.see(call(number, body("x" * 1_000), 0, 9_000, lane=str(number)))
+    assert len(judge._bodies) <= 5
+    forgotten = judge.see(call(50, body("y" * 1_000), 0, 9_000, lane="0"))
+    assert forgotten is not None
+    assert forgotten.cause != "messages_changed"
+
+
+@pytest.mark.parametrize(
+    ("fields", "wire"),
+    [
+        ({"model": "m", "messages": [{"role": "user", "content": "a"}]}, "openai_chat"),
+        ({"model": "m", "messages": [{"role": "user", "content": "a"}], "system": "s"}, "anthropic_messages"),
+        ({"messages": [{"role": "user", "content": [{"text": "a"}]}]}, "bedrock_converse"),
+        ({"contents": []}, "gemini"), ({"model": "m", "input": "a"}, "openai_responses"),
+        ({"model": "text-embedding-3-small", "input": "a"}, None), ({"prompt": "a"}, None),
+    ],
+)  # fmt: skip
+def test_the_wire_is_told_by_the_body(fields: dict[str, Any], wire: str | None) -> None:
+    assert wire_of(fields) == wire
+
+
+def test_bedrocks_markers_are_no_part_of_what_is_said() -> None:
+    said, mark = {"text": "a"}, {"cachePoint": {"type": "default"}}
+    marked, plain = (
+        read_body(json.dumps({"messages": [{"role": "user", "content": content}]}).encode(), "aws", "anthropic.claude-opus-4-8")
+        for content in ([said, mark], [said])
+    )
+    assert marked is not None
+    assert plain is not None
+    assert list(marked.prompt.digests) == list(plain.prompt.digests)
