@@ -120,5 +120,3 @@ def _in_branches(name: str, view: View) -> ast.expr | None:
 def _text(node: ast.expr) -> str:
     text = " ".join(ast.unparse(node).split())
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-

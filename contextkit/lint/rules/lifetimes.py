@@ -34,8 +34,8 @@ class Expired:
 def expired(step: Step) -> Expired | None:
     """What was lost to the time between two calls; None where nothing was, or where the bill says that it was read."""
     gap = step.gap_seconds
-    if gap <= _shortest(step.before) or step.before.exchange.error:
-        return None
+    if gap <= _shortest(step.before) or all(sent.exchange.error for sent in step.earlier):
+        return None  # a call that failed may have left nothing, but then what is older is over too
     found = _of_marks(step, gap) if step.before.row.cache == "breakpoints" else _of_prefix(step, gap)
     if found is None or found.tokens < _LEAST_TOKENS or _was_read(step):
         return None

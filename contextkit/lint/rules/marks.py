@@ -153,8 +153,9 @@ class Reach:
 
 def reach(step: Step) -> Reach:
     """How far the later call can read, time left out."""
-    if _REACH and _REACH[0][0] is step:
-        return _REACH[0][1]
+    kept = next(iter(_REACH), None)
+    if kept is not None and kept[0] is step:
+        return kept[1]
     shared = n_shared(step)
     written = sorted({*_entries(step, shared)})
     last = max((mark.index for mark in marks_of(step.before) if mark.index < shared), default=-1)

@@ -41,7 +41,8 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _PAIRS = (frozenset({"input_tokens", "output_tokens"}), frozenset({"prompt_tokens", "completion_tokens"}))
-_KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details", "embedding", "rerank")
+_KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details", "embedding", "rerank", "transcri",
+            "speech", "audio")
 """Words of a function that takes the cached counters over as well, or of one whose calls have no prompt cache."""
 _ASKING = frozenset({"getattr", "hasattr", "isinstance", "bool"})
 _DUMPING = frozenset({"model_dump", "dict", "to_dict", "model_dump_json"})

@@ -27,7 +27,7 @@ it counted:
 ## Detected by
 - source: not visible; how many blocks a turn adds is known when it runs.
 - requests: twenty or more positions between the last written block and the next marker, none of an older entry nearer.
-- guard: the same, before it is sent.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent: the text was only extended, so Anthropic reports no change.
 
 ## References
@@ -42,7 +42,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.marks import LOOKBACK, distance, has_markers, is_reached, marks_of, n_tokens, reach
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-_LEAST_TOKENS = 500
+_LEAST_TOKENS = 100
 
 
 def _out_of_reach(step: Step) -> Evidence | None:

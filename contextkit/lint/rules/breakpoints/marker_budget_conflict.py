@@ -23,7 +23,7 @@ the planner is the only one who marks; the blocks that are said carry none:
 ## Detected by
 - source: not visible; the markers meet only in the request.
 - requests: four markers, none of them in the messages, while messages grow.
-- guard: the same, before it is sent.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent.
 
 ## References
@@ -36,7 +36,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, in_messages, marks_of, n_head, n_shared, n_tokens
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-_LEAST_TOKENS = 500
+_LEAST_TOKENS = 100
 
 
 def _none_left(step: Step) -> Evidence | None:

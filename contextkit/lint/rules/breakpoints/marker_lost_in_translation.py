@@ -25,7 +25,7 @@ unaltered:
 ## Detected by
 - source: a function that rebuilds content blocks from fields it names, in a file that marks blocks elsewhere.
 - requests: markers that vanish between two calls of one session, all of them or those of the messages.
-- guard: markers that the call before carried and this one does not, before it is sent.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent; reads and writes are 0.
 
 ## References
@@ -47,7 +47,7 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _BLOCK_KEYS = ("type", "text")
-_LEAST_TOKENS = 500
+_LEAST_TOKENS = 100
 
 
 def _rebuilt(node: ast.Dict, view: View) -> Iterator[Hit]:

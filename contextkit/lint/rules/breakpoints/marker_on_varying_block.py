@@ -26,7 +26,7 @@ notices behind what was sent:
 ## Detected by
 - source: a value that varies flows into a block that carries a marker.
 - requests: no marker before a marked block that was another one in each of three calls, or in two that wrote and read nothing.
-- guard: the same, from the second call on.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: `system_changed` or `messages_changed` say that the block moved; that the marker stood on it is not said.
 
 ## References

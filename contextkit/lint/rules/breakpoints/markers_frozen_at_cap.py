@@ -23,7 +23,7 @@ contain it. `Context` plans the marks afresh for every request and leaves the bl
 ## Detected by
 - source: a marker added under a condition that compares their number with four, with no removal beside it.
 - requests: the last marker stays where it is while at least two turns stand behind it.
-- guard: the same, before it is sent.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent.
 
 ## References
@@ -43,7 +43,7 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _LIMIT = re.compile(r"(?i)max\w*(?:marker|breakpoint|cache|anchor)|(?:marker|breakpoint|cache|anchor)\w*(?:max|limit|budget)")
-_LEAST_TURNS, _LEAST_TOKENS = 2, 500
+_LEAST_TURNS, _LEAST_TOKENS = 2, 50
 _SPEAKERS = frozenset({"assistant", "model"})
 
 

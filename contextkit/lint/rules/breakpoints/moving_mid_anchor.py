@@ -23,7 +23,7 @@ before when it would fall out of reach, and the new end:
 ## Detected by
 - source: a marker set at an index computed from the length of the history, other than its end.
 - requests: a marker inside what was sent before, on a block that no earlier call had marked or ended with.
-- guard: the same, before it is sent.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent.
 
 ## References
@@ -41,7 +41,7 @@ from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_to
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
-_LEAST_TOKENS = 500
+_LEAST_TOKENS = 100
 
 
 def _computed_anchor(node: ast.Assign, view: View) -> Iterator[Hit]:

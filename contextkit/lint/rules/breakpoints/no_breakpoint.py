@@ -28,7 +28,7 @@ One marker at the top level lets the server mark the last block it can; `Context
 ## Detected by
 - source: a call on an Anthropic or Bedrock path that is given no marker, in a loop or in a function called per turn.
 - requests: two calls without markers, what both begin with above the model's minimum.
-- guard: the same, before it is sent.
+- guard: not before sending: it tells what breaks a cache, and here there is none.
 - provider: silent; Anthropic's diagnosis compares the text of requests, not their markers.
 
 ## References

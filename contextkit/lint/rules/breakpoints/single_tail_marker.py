@@ -23,7 +23,7 @@ Two of the four markers on the newest two turns, one at a boundary that outlives
 ## Detected by
 - source: not visible on its own; a single marker is right for most loops.
 - requests: a change in the messages, one marker behind the head and that after the change, no older entry within reach of it.
-- guard: the same, before it is sent.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: `messages_changed` names the change that did it, not the missing anchor.
 
 ## References

@@ -21,7 +21,7 @@ Match by position on the engine's side; on the agent's side answer a repeated re
 ## Detected by
 - source: not visible.
 - requests: cached tokens fall to 0 from the call on in which an identical tool call stands twice, on a self-hosted engine.
-- guard: not before sending; noticed when the bill comes back.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: `cached_tokens` is 0; no reason is given.
 
 ## References

@@ -19,7 +19,7 @@ A salt for each domain of trust, not for each call: one per tenant is enough to 
 ## Detected by
 - source: a random value, an id or the clock flows into the salt.
 - requests: salt or adapter differ within a conversation.
-- guard: the same, before it is sent.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: `cached_tokens` is 0; engines give no reason.
 
 ## References

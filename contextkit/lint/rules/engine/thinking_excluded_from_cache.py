@@ -23,7 +23,7 @@ Bring template and engine into line: both keep thinking, or neither does:
 ## Detected by
 - source: not visible; it stands in the server's start-up options.
 - requests: cached tokens stop at the first thinking of the conversation in two calls, while the bodies agree.
-- guard: not before sending; noticed when the bill comes back.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: `cached_tokens`, with the server's cache report switched on.
 
 ## References

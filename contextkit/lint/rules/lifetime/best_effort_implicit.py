@@ -21,7 +21,7 @@ An explicit cache where the saving must be certain; otherwise expect a hit rate,
 ## Detected by
 - source: not visible.
 - requests: a common prefix twice the model's minimum, a short gap, the same parameters, and no cached tokens.
-- guard: not before sending; noticed when the bill comes back.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent; OpenAI's diagnosis may say `unavailable`.
 
 ## References

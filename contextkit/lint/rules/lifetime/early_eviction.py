@@ -21,7 +21,7 @@ such misses apart from those with a cause in the text:
 ## Detected by
 - source: not visible.
 - requests: an extended prefix, a gap within the lifetime, a marker within reach, and a read no longer than the head.
-- guard: not before sending; noticed when the bill comes back.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent: the text is the same.
 
 ## References

@@ -21,7 +21,7 @@ Nothing, or a short wait after a warm-up; do not go looking for a change that is
 ## Detected by
 - source: not visible.
 - requests: bytes that go on, a few seconds after the first response began, and a second write of what was written.
-- guard: not before sending; noticed when the bill comes back.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent: the text is the same.
 
 ## References

@@ -22,7 +22,7 @@ counts from the start:
 ## Detected by
 - source: not visible; it depends on how long an answer takes.
 - requests: end to start is within the lifetime, start to start beyond it, the bytes agree, and the bill, where there is one, shows it.
-- guard: the same, before it is sent.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent: the text is the same.
 
 ## References

@@ -23,7 +23,7 @@ The long lifetime where pauses recur, at least for the head, or a call that gene
 ## Detected by
 - source: not visible; pauses happen at run time.
 - requests: start to start exceeds the lifetime of the last write or read, the bytes agree, and the bill, where there is one, shows it.
-- guard: the same, before it is sent, with the price of the rewrite.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent: its diagnosis compares text, and the text is the same.
 
 ## References

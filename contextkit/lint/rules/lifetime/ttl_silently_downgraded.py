@@ -23,7 +23,7 @@ Decide it where the session starts, and check the split that the bill reports:
 ## Detected by
 - source: a switch decides the lifetime of a marker: a flag, a plan, the environment.
 - requests: a shorter lifetime in the body than in the call before, or a billed split that disagrees with it.
-- guard: the lifetime differs from that of the call before.
+- guard: named as what explains a bill that comes back short of the prediction.
 - provider: the counters `ephemeral_5m_input_tokens` and `ephemeral_1h_input_tokens` tell which was written.
 
 ## References

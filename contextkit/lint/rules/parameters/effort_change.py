@@ -19,8 +19,9 @@ message with an effort of its own (beta). In contextkit it is a parameter of the
     provider = AnthropicMessages("claude-opus-5-5", max_tokens=4096, output_config={"effort": "high"})
 
 ## Detected by
-- source: a value that is not constant flows into the effort of a call in a loop.
-- requests: the effort differs from the call before, and the read falls.
+- source: a condition on the turn, or the user's text, decides the effort of a call.
+- requests: the effort differs from the call before, where the model keys it or prints it, and something it stands in
+  front of was cached. A default that is said does not count.
 - guard: the same, before it is sent.
 - provider: `reasoning_effort_changed` from OpenAI; Anthropic has no word of its own for it (`unavailable` or `messages_changed`).
 

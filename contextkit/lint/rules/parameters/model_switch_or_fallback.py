@@ -23,8 +23,10 @@ and the parts for others are separate contexts:
     small.user(text)
 
 ## Detected by
-- source: a model chosen at run time, or a list of fallbacks, inside the loop.
-- requests: the model differs from that of the call before in the same conversation.
+- source: a loop over models, or a handler of errors, that asks again with the same history; a condition on the turn
+  that decides the model.
+- requests: the model differs from that of the call before; a dated name, a region or a vendor in front does not
+  count.
 - guard: the same, before it is sent, with what the rewrite will cost.
 - provider: `model_changed`, from Anthropic and from OpenAI.
 

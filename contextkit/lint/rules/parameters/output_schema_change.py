@@ -20,8 +20,8 @@ schema of its own runs in a lane of its own. OpenAI's Responses take a `configur
     context = Context(OpenAIResponses("gpt-6.1-sol", text={"format": ANY_ANSWER}), system=SYSTEM, tools=TOOLS)
 
 ## Detected by
-- source: a schema that is not constant flows into the answer's format of a call in a loop.
-- requests: the schema differs from the call before.
+- source: a condition on the turn, or the user's text, decides the schema of the answer.
+- requests: the schema differs from the call before, on Claude, OpenAI and Gemini.
 - guard: the same, before it is sent.
 - provider: `text_format_changed` from OpenAI; Anthropic has no word of its own for it.
 

@@ -19,8 +19,9 @@ Decide once per session and keep it to the end, also in retries:
     provider = AnthropicMessages("claude-opus-5-5", max_tokens=4096, speed="fast")
 
 ## Detected by
-- source: a value that is not constant flows into headers, betas or the speed of a call in a loop.
-- requests: `speed`, the service tier or the betas in the body differ from the call before; headers are not recorded.
+- source: a condition on the turn decides the speed, the service tier, betas, or headers that hold one.
+- requests: `speed` or the betas in the body of a Claude call, service tier or verbosity of an OpenAI call differ from
+  the call before; headers are not recorded.
 - guard: the same, before it is sent; headers are not looked at, they hold keys.
 - provider: `model_changed` for the speed, `service_tier_changed` from OpenAI, `unavailable` for betas.
 

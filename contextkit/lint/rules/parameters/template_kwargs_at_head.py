@@ -23,7 +23,7 @@ The same arguments for the whole session, the date of its start included; or a t
     client.chat.completions.create(model=MODEL, messages=history, extra_body={"chat_template_kwargs": KWARGS})
 
 ## Detected by
-- source: a value that is not constant flows into the template's arguments.
+- source: a condition on the turn, a date or the user's text decides the template's arguments.
 - requests: the arguments differ from the call before.
 - guard: the same, before it is sent.
 - provider: engines say nothing; `cached_tokens` (or `timings.cache_n`) falls to the length of the part before.

@@ -19,8 +19,9 @@ One setting for a session; adaptive thinking lets the model decide how much a st
     provider = AnthropicMessages("claude-opus-5-5", max_tokens=8192, thinking={"type": "adaptive"})
 
 ## Detected by
-- source: a value that is not constant flows into `thinking` of a call in a loop.
-- requests: the `thinking` object differs from the call before.
+- source: a condition on the turn, or the user's text, decides `thinking` of a call.
+- requests: mode or budget differ from the call before on a Claude model that had its messages cached; how thinking is
+  shown does not count.
 - guard: the same, before it is sent.
 - provider: Anthropic has no word of its own for it (`unavailable` or `messages_changed`).
 

@@ -20,8 +20,9 @@ Leave the choice alone and say it in the newest message; the newest Claude model
     client.messages.create(**context.request())
 
 ## Detected by
-- source: a value that is not constant flows into `tool_choice` of a call in a loop.
-- requests: the choice differs, and the read ends at the system prompt.
+- source: a condition on the turn, or the user's text, decides `tool_choice` of a call.
+- requests: the choice differs on a Claude model that had its messages cached and has the same tools; on OpenAI only
+  `parallel_tool_calls`.
 - guard: the same, before it is sent.
 - provider: Anthropic has no word of its own for it (`unavailable` or `messages_changed`).
 

@@ -19,9 +19,9 @@ A pin at least as long as the longest lifetime that is asked for, or a route cho
     extra_body = {"session_id": session, "provider": {"order": ["anthropic"], "allow_fallbacks": False}}
 
 ## Detected by
-- source: lifetimes of pins and markers written as constants, the pin's the shorter.
-- requests: after a gap longer than the pin and shorter than the marker's lifetime another provider or deployment answers.
-- guard: not before sending.
+- source: a pin's lifetime written as a constant below an hour, in a file whose markers ask for one.
+- requests: after more than five minutes and less than the hour that was paid for, another region or provider answers.
+- guard: the region in the model's name; who served a call shows only in the reply.
 - provider: silent.
 
 ## References

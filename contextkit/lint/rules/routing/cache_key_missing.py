@@ -19,9 +19,10 @@ A key per conversation, or per group of conversations that share their head, con
     context = Context(OpenAIResponses("gpt-5.5", prompt_cache_key=f"support:{conversation_id}"), system=SYSTEM, tools=TOOLS)
 
 ## Detected by
-- source: a Chat or Responses call in a loop without a key, unless the model needs none.
-- requests: equal prefixes, no key, and cached tokens that come and go.
-- guard: the body without a key, before it is sent.
+- source: a call in a loop, with a client of OpenAI, the running history, a model that needs the key, and without it.
+- requests: no key in a whole conversation, and calls that go on from one another within minutes read everything here
+  and nothing there.
+- guard: not before sending: it shows in what comes back.
 - provider: silent: OpenAI's diagnosis speaks of keys that changed, not of missing ones.
 
 ## References

@@ -18,8 +18,8 @@ Shard by what is shared: one key per conversation, or per tenant and lane, and a
     client.responses.create(model="gpt-5.5", prompt_cache_key=f"my-app:{shard}", input=history)
 
 ## Detected by
-- source: a literal, or a module constant, flows into the cache key of a call.
-- requests: one key over many conversations, more than about 15 calls a minute, and misses that rise with them.
+- source: a literal, or a constant of the module, as cache key of a call.
+- requests: one key over several conversations with more than 15 calls in a minute, on models whose key is an address.
 - guard: not for a single conversation.
 - provider: silent.
 

@@ -24,7 +24,7 @@ Derive it from something that outlives the process:
 
 ## Detected by
 - source: a random or clock value flows into the cache key.
-- requests: the key differs between two calls of one conversation.
+- requests: the key, or the session id, differs between two calls of one conversation.
 - guard: the same, before it is sent.
 - provider: `prompt_cache_key_changed` from OpenAI.
 

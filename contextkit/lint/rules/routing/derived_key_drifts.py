@@ -21,8 +21,9 @@ Send an id that is independent of the text:
 
 ## Detected by
 - source: not visible on its own; that no id is sent is `cache-key-missing`.
-- requests: no id, the first messages differ, and from that call on another host answers or even the head is not read.
-- guard: the body without an id whose opening differs from the call before.
+- requests: through an aggregator and without an id, the system text or the first message differs from the call
+  before.
+- guard: the same, before it is sent.
 - provider: silent.
 
 ## References

@@ -20,9 +20,10 @@ One credential for a session, chosen at its start; rotate between sessions:
             self.client = anthropic.Anthropic(api_key=keys.take())
 
 ## Detected by
-- source: a random or rotating choice flows into the credential of a client.
-- requests: account or workspace differ within a session, where the recording holds them; keys themselves are never recorded.
-- guard: not compared: the guard does not look at credentials.
+- source: a random or rotating credential given to a client outside of what runs once.
+- requests: the account or project in the model's name, or Fireworks' key of isolation, differs within a session; keys
+  themselves are never recorded.
+- guard: the same, before it is sent; the guard does not look at credentials.
 - provider: silent, or `previous_message_not_found`, since the other account has never seen the message.
 
 ## References

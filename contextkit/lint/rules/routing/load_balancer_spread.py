@@ -22,10 +22,10 @@ deployment fails:
     litellm.completion(**deployment, messages=history)
 
 ## Detected by
-- source: a router built with a spreading strategy and no affinity.
-- requests: the deployment, region or upstream of a response varies within a session, and reads fall to 0 as it does, where the
-  recording holds it.
-- guard: not before sending; the reply shows who served it.
+- source: a LiteLLM router without a check that keeps a conversation where it is, or a client picked at random per
+  call.
+- requests: the region in the model's name, or the recorded provider, differs from the call before.
+- guard: the region in the model's name; who served a call shows only in the reply.
 - provider: silent: each deployment sees a first request. vLLM and SGLang report `cached_tokens` 0.
 
 ## References

@@ -21,8 +21,9 @@ One builder for both, and a measurement of both. A contextkit request is the sam
     request.stream(client) if on_terminal else request.send(client)
 
 ## Detected by
-- source: the flag is chosen at run time and the two branches pass different arguments.
-- requests: within a session reads happen for one value of `stream` only.
+- source: two branches ask the model, one streams, and one of them leaves out the key, the markers or other fields of
+  the prefix.
+- requests: of the calls that go on from one another, only those that stream read, or only those that do not.
 - guard: not before sending; the reads of both kinds are compared afterwards.
 - provider: silent.
 

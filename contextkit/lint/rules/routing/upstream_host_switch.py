@@ -20,9 +20,9 @@ Send a session id, and after the first success name the host that has the prefix
     )
 
 ## Detected by
-- source: a client with the base URL of an aggregator and calls that carry neither a session id nor an order of hosts.
-- requests: the host named in the responses changes within a session and the cached tokens fall with it, where the recording holds it.
-- guard: not before sending; the body shows only that nothing pins the route.
+- source: a client with the address of an aggregator, in a file that names neither a session id nor an order of hosts.
+- requests: the recorded provider differs, or the request asks another host first.
+- guard: the same, where the request itself says it.
 - provider: silent: the new host sees a first request.
 
 ## References

@@ -28,8 +28,10 @@ Decide once per session, keep the decision with the session, and log when the te
 In contextkit tools are sealed with the `Context`, so the mode they were given in stays.
 
 ## Detected by
-- source: a comparison of the number or size of the tools with a limit, in the function that builds the request.
-- requests: several tools change `defer_loading`, or leave and enter the inline list, in one step.
+- source: a comparison of the number or size of the tools with a limit, whose branch defers them, outside of what runs
+  once.
+- requests: a tool sent in full is deferred, several deferred ones are sent in full, or many leave and enter with a
+  search tool, in one step.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

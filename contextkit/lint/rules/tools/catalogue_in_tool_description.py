@@ -24,8 +24,8 @@ Keep the description constant and announce the list in the conversation, later o
 With contextkit: `context.notice("New skill: changelog")`, written once and never moved.
 
 ## Detected by
-- source: names of skills, agents or models joined into a `description`.
-- requests: one tool's description changes by an entry of a list put in or taken out.
+- source: names of skills, agents or models joined into a `description` where requests are made.
+- requests: one definition's text differs by entries of a list put in or taken out.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

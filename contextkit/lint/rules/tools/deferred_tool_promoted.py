@@ -29,8 +29,9 @@ tool:
 A contextkit toolbox never grows by itself; give it the bridge tool.
 
 ## Detected by
-- source: a registry's promotion or an eager flag, driven by the history or by search results.
-- requests: one inline definition more, directly behind a result of a tool search.
+- source: a registry's promotion, or `defer_loading` switched off or taken out, after the start.
+- requests: one deferred definition is sent in full, or one more stands in the list right behind a search that named
+  it.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

@@ -27,8 +27,9 @@ contextkit keeps one sealed toolbox per conversation; another set is `context.re
 price.
 
 ## Detected by
-- source: tools filtered, selected or bound inside the loop that asks the model.
-- requests: the names differ from call to call while their union over the session stays the same.
+- source: tools filtered or selected by the user's text, or by what was recalled, in the function that asks the model.
+- requests: tools go, or others take their place, from one call to the next, and no server, mode or last turn explains
+  it.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

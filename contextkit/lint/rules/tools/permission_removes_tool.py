@@ -28,9 +28,9 @@ On OpenAI `tool_choice` of type `allowed_tools` restricts the choice without tou
 `context.notice(...)` for the mode, and `call.deny("plan mode")` for what comes anyway.
 
 ## Detected by
-- source: tools filtered by a mode, a role or permissions where the request is built.
-- requests: a subset of the tools goes or returns at the very call at which the text names a mode, or another agent
-  takes over.
+- source: tools filtered by a mode, a role or permissions in the function that asks the model.
+- requests: tools go or return at the very call whose newest words name a mode or another agent, or behind a call that
+  switches it.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

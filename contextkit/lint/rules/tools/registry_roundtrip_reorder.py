@@ -24,9 +24,9 @@ Store the text, or bring it into one form after loading, and pin its digest with
 contextkit seals raw definitions as canonical JSON (`Tool.raw`), so the order they arrive in has no effect.
 
 ## Detected by
-- source: rows of a database or a registry's JSON passed on as tools, without being put into one form.
-- requests: as for a drift of keys, equal canonical JSON and other bytes; that a fetch or a deploy lies between is for
-  you to see.
+- source: rows of a database passed on as tools or schemas without being put into one form.
+- requests: as for a drift of keys, and on one side all keys stand by length, as a JSON column gives them; of a single
+  definition only behind a pause.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

@@ -29,9 +29,8 @@ Write schemas through one serialiser that sorts object keys and arrays that mean
 holds those bytes.
 
 ## Detected by
-- source: a schema or its `required` made from a set or a comprehension over one, or dumped without a fixed order of
-  keys.
-- requests: a definition whose canonical JSON is equal and whose bytes differ.
+- source: a schema or its `required` made from a set or a comprehension over one.
+- requests: definitions that are equal but for the order of keys, or of required names.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

@@ -25,8 +25,10 @@ conversation of its own and bring back only the answer:
 In contextkit `context.spawn(task, tools=[...])` is such a lane: its own log and cache, its cost in the same summary.
 
 ## Detected by
-- source: a server tool or `citations` set by a flag that is read per call.
-- requests: a server tool comes or goes, or `citations.enabled` flips, between two calls of a conversation.
+- source: a server tool added to the tools below a condition that is read per call, in the function that asks the
+  model.
+- requests: only server tools come or go, `citations` differ for a document that was sent, or the first document with
+  citations comes.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` or `tools_changed` (Anthropic).
 

@@ -28,8 +28,9 @@ A contextkit `Toolbox` is sealed: reconnecting replaces the connection behind a 
 `Toolbox.digest` says whether two are the same.
 
 ## Detected by
-- source: a registry of tools filled again in a handler for refresh, reconnect or restart.
-- requests: names are equal and several definitions change in one step, often to change back a call later.
+- source: tools of an object filled again in a handler for refresh, reconnect or a changed list.
+- requests: definitions of the same names differ and no narrower hazard explains it, often to change back a call
+  later; also tools that only got other names.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

@@ -29,8 +29,8 @@ With contextkit `Toolbox.sorted(tools)` orders them by name, and a `Context` sea
 differs on reopening raises `HeadChanged` and names the place.
 
 ## Detected by
-- source: tools made from a set, dict values, a folder listing, entry points or tasks in order of completion, without
-  `sorted`.
+- source: tools made from a set, a folder listing, entry points or tasks in order of completion, without `sorted`.
+  Values of a dict keep the order they were put in and are not reported.
 - requests: the same definitions in another order than in the call before.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).

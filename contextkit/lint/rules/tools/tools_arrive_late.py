@@ -28,9 +28,9 @@ In contextkit the toolbox is sealed when the `Context` is made; `context.retool(
 another set, and its miss has a name.
 
 ## Detected by
-- source: a listing of a server's tools, or of a registry filled in the background, read where the request is built.
-- requests: names come or go after the first call of a conversation; on the bill the tokens read fall to nothing at
-  the same call.
+- source: the tools of a server listed in the function that asks the model, and given to the request.
+- requests: names that no call had before come after the first one; all tools of a server, or the last of the list,
+  come or go.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 

@@ -27,8 +27,8 @@ words.")`, or for one call `context.request(tool_choice={"type": "none"})`; the 
 
 ## Detected by
 - source: a branch on the last step, a limit or a summary that sets tools to nothing, to an empty list, or pops them.
-- requests: the last call of a conversation has fewer tools than the one before, and what follows them is equal.
-- guard: fewer tools than in the call before; that it is the last call is not known then.
+- requests: all tools go, or all but one that finishes, or some at a call that is told to end; and their return.
+- guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 
 ## References

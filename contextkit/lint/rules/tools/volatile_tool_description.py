@@ -29,7 +29,7 @@ With contextkit: a constant docstring under `@tool`, and `context.notice(f"The f
 ## Detected by
 - source: a clock, date, id, place, environment or person value that reaches a description, or a `__doc__` edited at
   run time.
-- requests: name and schema of a tool are equal and its description differs in a short span.
+- requests: texts in definitions differ in a time, address, id or path only, or one of them in a few words.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 
