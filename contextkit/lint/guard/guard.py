@@ -82,7 +82,7 @@ class Guard:
         self._rules = None if hazards is None else Rules(hazards)
         self._lock = Lock()
         # A ledger goes on from run to run, and the conversations of one run are not those of another.
-        self._conversations = conversations or Conversations("watch" if recording is None else f"watch-{token_hex(4)}")
+        self._conversations = Conversations("watch" if recording is None else f"watch-{token_hex(4)}") if conversations is None else conversations
 
     def forget(self) -> None:
         """Every conversation: the next request begins one."""
