@@ -117,9 +117,13 @@ def _has(ask: Callable[[Hazard], object]) -> Callable[[str], str]:
     return lambda code: "yes" if ask(_row(_modules()[code])) else ""
 
 
+_ASKED_BEFORE_SENDING = {"change": set(LEVELS.values()), "step": {"parameters"}, "call": {"breakpoints"}}
+"""What the guard asks before a request leaves: kind of rule → levels."""
+
+
 def _before_sending(row: Hazard) -> bool:
-    """Whether a rule answers without having seen the whole recording."""
-    return any(rule.on != "session" for rule in row.requests)
+    """Whether the guard asks one of its rules before a request leaves."""
+    return any(row.level in _ASKED_BEFORE_SENDING.get(rule.on, ()) for rule in row.requests)
 
 
 def _link(code: str) -> str:

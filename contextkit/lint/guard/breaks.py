@@ -66,6 +66,13 @@ def asked_of(step: Step, rules: Rules, levels: Sequence[str]) -> Iterator[tuple[
             yield from ((asked, said) for said in evidence_of(asked, step) if said.path != UNREADABLE)
 
 
+def refused(sent: Sent, turn: int, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
+    """What is wrong with the markers of one call, whatever came before it: a provider refuses it, or ignores a marker."""
+    on_calls = (asked for asked in rules.on("call") if asked.hazard.level == "breakpoints")
+    said = ((asked, said) for asked in on_calls for said in evidence_of(asked, sent) if said.path != UNREADABLE)
+    return [_seen_by_the_guard(finding_of(asked, one, sent, session, turn, None, None, None), caller) for asked, one in said]
+
+
 def _of_change(step: Step, change: Change, rules: Rules, session: str, tokens: int | None, usd: float | None) -> Finding:
     for asked in rules.on("change"):
         for said in evidence_of(asked, step, change):

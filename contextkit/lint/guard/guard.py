@@ -18,8 +18,8 @@ from contextkit.errors import ContextKitError, PrefixBroken, UnreadableRequest
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.misses import is_shortfall
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.guard.breaks import asked_of, broken, call_sent, catalogue, step_of
-from contextkit.lint.guard.conversations import Conversation, Conversations, cut_at_end, resembling
+from contextkit.lint.guard.breaks import asked_of, broken, call_sent, catalogue, refused, step_of
+from contextkit.lint.guard.conversations import Conversation, Conversations, cut_at_end, markers, resembling
 from contextkit.lint.guard.judging import Answered, billed, expected_tokens, missing_tokens
 from contextkit.lint.guard.recording import Recording
 from contextkit.lint.guard.tell import Caller, Teller, caller
@@ -82,7 +82,8 @@ class Guard:
         self._rules = None if hazards is None else Rules(hazards)
         self._lock = Lock()
         # A ledger goes on from run to run, and the conversations of one run are not those of another.
-        self._conversations = Conversations("watch" if recording is None else f"watch-{token_hex(4)}") if conversations is None else conversations
+        run = "watch" if recording is None else f"watch-{token_hex(4)}"
+        self._conversations = Conversations(run) if conversations is None else conversations
 
     def forget(self) -> None:
         """Every conversation: the next request begins one."""
@@ -114,7 +115,7 @@ class Guard:
     def _compared(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
         with self._lock:
             found = self._conversations.going_on(wire, body)
-            if found is not None:
+            if found is not None and not _is_over_marked(*found):
                 one, pieces = found
                 self._conversations.keep(one, lambda one: _advance(one, body, pieces, one.back, at, None))
                 return one, _departure(one, body, at, where)
@@ -128,9 +129,9 @@ class Guard:
         pieces, back = cut_at_end(body, sent.body, wire)
         with self._lock:
             past = resembling(self._conversations, wire, sent, _read)
-            before = past and _read(past)
+            before = _read(past) if past else None
             name, turn = (past.name, past.turn + 1) if past else (self._conversations.name(), 1)
-        findings = self._findings(before, sent, turn, name, where) if before else ()
+        findings = self._findings(before, sent, turn, name, where)
         for finding in findings:
             self._teller.before(finding, where)
         conversation = past or Conversation(name, wire, "", body, pieces, back, at, 0)
@@ -138,10 +139,12 @@ class Guard:
             self._conversations.keep(conversation, lambda one: _advance(one, body, pieces, back, at, sent))
             return conversation, _departure(conversation, body, at, where, findings)
 
-    def _findings(self, before: Sent, after: Sent, turn: int, name: str, where: Caller) -> tuple[Finding, ...]:
-        """What breaks, with what it costs; a rule that fails is a warning, never the end of a call."""
+    def _findings(self, before: Sent | None, after: Sent, turn: int, name: str, where: Caller) -> tuple[Finding, ...]:
+        """What breaks, with what it costs, and what no provider takes; a rule that fails is a warning, never the end of a call."""
         try:
-            return tuple(broken(step_of(replace(before, index=0), after, turn), self._all_rules(), name, str(where)))
+            rules, caller_ = self._all_rules(), str(where)
+            broke = broken(step_of(replace(before, index=0), after, turn), rules, name, caller_) if before else []
+            return (*broke, *refused(after, turn, rules, name, caller_))
         except Exception as error:  # noqa: BLE001 - a fault of ours must not stop a call of theirs
             warnings.warn(f"a request was sent unjudged, a rule failed ({type(error).__name__}: {error})", stacklevel=2)
             return ()
@@ -201,6 +204,16 @@ class Guard:
         message = f"{read:,} tokens were read where {read + missing:,} stood in the cache, and nothing in the request explains it"
         code = _UNEXPLAINED.get(MODELS[departure.model].cache, _BEST_EFFORT)
         return Finding(code, message, _place(departure), "provider", cost_tokens=missing) if missing else None
+
+
+_MARKERS = 4
+"""A request with more is refused (https://platform.claude.com/docs/en/build-with-claude/prompt-caching#cache-limitations)."""
+
+
+def _is_over_marked(one: Conversation, pieces: tuple[bytes, ...]) -> bool:
+    """Whether a request that only goes on now has more markers than any provider takes; counted only where some came."""
+    n = len(pieces) - 1
+    return n > len(one.pieces) - 1 and n + len(markers(one.back, 0, len(one.back))) > _MARKERS
 
 
 _VERDICTS = {

@@ -21,7 +21,7 @@ Mark ends, not parts: a marker covers everything before it. In contextkit a plan
 ## Detected by
 - source: more than four literal markers in one request, or a marker set inside a loop over blocks.
 - requests: more than four markers in a body.
-- guard: not before sending: such a request is refused by the provider itself.
+- guard: the same, before the request leaves and is refused.
 - provider: an HTTP 400 that names the limit.
 
 ## References

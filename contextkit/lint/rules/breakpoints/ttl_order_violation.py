@@ -23,7 +23,7 @@ The head gets the long lifetime, the tail the short one:
 ## Detected by
 - source: lifetimes written as literals in reverse order of tools, system and messages.
 - requests: a marker with a longer lifetime behind one with a shorter.
-- guard: not before sending: such a request is refused by the provider itself.
+- guard: the same, before the request leaves and is refused.
 - provider: an HTTP 400 that names the order.
 
 ## References

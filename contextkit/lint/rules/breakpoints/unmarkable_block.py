@@ -22,7 +22,7 @@ side:
 ## Detected by
 - source: a literal marker on a text that may be empty, or on a thinking block.
 - requests: a marker on an empty text or a thinking block.
-- guard: not before sending: such a request is refused by the provider itself.
+- guard: the same, before the request leaves and is refused.
 - provider: an HTTP 400 that names the block.
 
 ## References
