@@ -22,6 +22,7 @@ SHOWS = {
     "06_adopt_messages": "2 + 3 is 5.",
     "07_openai": "gpt-6.1-sol",
     "08_watch": "! CKS01 ",
+    "09_proxy": "--repair sort-tools,place-breakpoints",
 }
 """Example → something that stands in its output."""
 

@@ -18,10 +18,13 @@ from contextkit.errors import ContextKitError
 COMMANDS = {
     "demo": "contextkit.cli.demo",
     "lint": "contextkit.cli.lint",
+    "lock": "contextkit.cli.lock.command",
+    "proxy": "contextkit.cli.proxy.command",
     "replay": "contextkit.cli.replay",
     "report": "contextkit.cli.report",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
+    "whatif": "contextkit.cli.whatif.command",
 }
 """Command → module that holds a `command`; imported when it is called, so that `--help` is quick."""
 
@@ -57,9 +60,12 @@ def cli() -> None:
     \b
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report session.jsonl              what a recorded session lost, and to what
+    contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
+    contextkit lock check                        what a change of system or tools re-bills at its first use
     contextkit replay session.jsonl              the same session through contextkit
     contextkit serve --port 8089                 a local provider for tests
+    contextkit proxy --upstream https://…        pass calls on, record them, say what breaks
     contextkit simulate traces/ --capacity 10k   what an engine's cache would have done with a trace
     """
 

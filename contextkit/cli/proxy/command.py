@@ -1,0 +1,143 @@
+"""`contextkit proxy`: a pass-through that records and judges."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from contextkit.canonical import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    upstream: str
+    record: str
+    host: str
+    port: int
+    repairs: tuple[str, ...]
+    ca: Path | None
+    has_metrics: bool
+    has_otel: bool
+    is_json: bool
+    is_quiet: bool
+
+
+@click.command("proxy")
+@click.option("--upstream", required=True, help="The provider: https://api.anthropic.com, https://api.openai.com, …")
+@click.option("--record", default="", type=click.Path(dir_okay=True), help="A ledger every call is appended to, secrets covered.")
+@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
+@click.option("--repair", "repairs", default="", help="What may be mended, by name: freeze-date,sort-tools,place-breakpoints.")
+@click.option("--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certificates trusted beside the system's.")
+@click.option("--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics.")
+@click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
+@click.option("--json", "is_json", is_flag=True, help="One JSON object a call on standard output.")
+@click.option("--quiet", "is_quiet", is_flag=True, help="Only the URL and the summary.")
+def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
+    """Pass every call on to a provider, byte for byte; record it, and say what broke its prompt's prefix.
+
+    \b
+    contextkit proxy --upstream https://api.anthropic.com --record runs.jsonl
+    ANTHROPIC_BASE_URL=http://127.0.0.1:8090 python my_agent.py
+    contextkit report runs.jsonl
+    """
+    from contextkit.cli.proxy.journal import Journal
+    from contextkit.errors import MissingExtra
+
+    if find_spec("h11") is None:
+        raise MissingExtra("the proxy", "server")
+    if record:
+        Journal(record).close()  # what is wrong with it is said before the port opens
+    named = tuple(name.strip() for name in repairs.split(",") if name.strip())
+    asked = Options(upstream=upstream, record=record, repairs=named, **options)
+    with suppress(KeyboardInterrupt, asyncio.CancelledError), asyncio.Runner(loop_factory=_loop()) as runner:
+        runner.run(_serve(asked))
+    raise click.Abort  # it only comes back from Ctrl-C
+
+
+def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed: half the work for each chunk."""
+    return import_module("uvloop").new_event_loop if find_spec("uvloop") else None
+
+
+async def _serve(asked: Options) -> None:
+    from contextkit.cli.proxy.shown import Shown
+    from contextkit.cli.proxy.watcher import Watcher
+    from contextkit.server.proxy.metrics.prometheus import Metrics
+    from contextkit.server.proxy.proxy import Page, Proxy
+    from contextkit.server.proxy.repairs.repairs import Repairs
+    from contextkit.server.proxy.upstream import Upstream
+
+    upstream, repair = Upstream(asked.upstream, asked.ca), Repairs(asked.repairs) if asked.repairs else None
+    metrics, shown = Metrics(), Shown(is_json=asked.is_json, is_quiet=asked.is_quiet)
+    telemetry = _Telemetry() if asked.has_otel else None
+    takers: list[Callable[[Json], object]] = [shown.report, metrics.take, *([telemetry.take] if telemetry else [])]
+    watcher = await Watcher.start(asked.record, _each(takers))
+    pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if asked.has_metrics else {}
+    proxy = Proxy(upstream, observer=watcher, repair=repair, pages=pages)
+    try:
+        await proxy.start(asked.host, asked.port)
+        shown.began(proxy.url, upstream.url)
+        _stop_on_term()
+        code = await watcher.gone()
+        shown.report({"trouble": f"the process that records ended with {code}: nothing is recorded any more"})
+        await asyncio.Event().wait()
+    finally:
+        await proxy.stop()
+        await watcher.close()
+        shown.close()
+        if telemetry is not None:
+            telemetry.close()
+
+
+def _each(takers: list[Callable[[Json], object]]) -> Callable[[Json], None]:
+    def take(report: Json) -> None:
+        for taker in takers:
+            taker(report)
+
+    return take
+
+
+def _stop_on_term() -> None:
+    """A service manager's signal ends it as Ctrl-C does."""
+    task = asyncio.current_task()
+    if os.name != "nt" and task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+class _Telemetry:
+    """Reports as spans and numbers; exporting is done in threads of the SDK's own."""
+
+    def __init__(self) -> None:
+        from contextkit.server.proxy.metrics.otel import Telemetry, configured
+
+        self._providers = configured()
+        self._telemetry = Telemetry(*self._providers)
+
+    def take(self, report: Json) -> None:
+        """Record a call."""
+        from contextkit.canonical import canonical
+        from contextkit.ledger.exchange import Exchange
+        from contextkit.ledger.row import decode
+
+        row = decode(canonical(report["exchange"])) if "exchange" in report else None
+        if isinstance(row, Exchange):
+            self._telemetry.record(row)
+
+    def close(self) -> None:
+        """Export what is left."""
+        for provider in self._providers:
+            provider.shutdown()  # type: ignore[union-attr]  # the API has no word for it, the SDK's providers do

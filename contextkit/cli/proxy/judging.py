@@ -1,0 +1,226 @@
+"""What passed through the proxy, judged: each call with its conversation, its bill, what broke its prefix, why it missed.
+
+Takes calls as they depart and end, gives a ledger row and a report for each. The guard's own eyes, in another process than the traffic:
+however long they look, no byte waits. Secrets are covered before anything else looks at a body.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from secrets import token_hex
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.cli.proxy.journal import Journal
+from contextkit.errors import NotSerialisable
+from contextkit.ledger.exchange import Bodies, Exchange, Remark
+from contextkit.ledger.judged import Judged, judged
+from contextkit.ledger.row import Record, encode
+from contextkit.ledger.summary import Tally
+from contextkit.lint.finding import Finding, RequestPlace
+from contextkit.lint.guard.conversations import Conversations
+from contextkit.lint.guard.guard import Guard, Passage
+from contextkit.lint.guard.recording import Recording, redacted
+from contextkit.lint.guard.tell import Teller
+from contextkit.lint.guard.wire.bill import bytes_of
+from contextkit.models import MODELS
+from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended
+from contextkit.server.proxy.repairs.splices import undo_of
+
+MOST_CONVERSATIONS, MOST_KEPT_BYTES = 1024, 1 << 29
+"""Conversations that are followed at once, and bytes of their last requests: a proxy serves many agents."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A call under way."""
+
+    call: Departed
+    body: bytes
+    """As sent, plain, secrets covered."""
+    passage: Passage | None
+    """None for a body nobody can read, or one whose past the provider keeps."""
+    findings: list[Finding]
+
+
+class _Rows(Recording):
+    """Where the guard leaves the row of a call."""
+
+    __slots__ = ("row",)
+
+    def __init__(self) -> None:
+        self._ledger = None
+        self.row: Exchange | None = None
+
+    def keep(self, exchange: Exchange, body: bytes) -> None:
+        """Take it."""
+        self.row = exchange
+
+
+class Judging:
+    """Everything that is known of the calls so far."""
+
+    def __init__(self, journal: Journal | None, complain: Callable[[str], object]) -> None:
+        """`complain` is told once where the journal can be written no more."""
+        self._journal, self._complain = journal, complain
+        self._run = f"proxy-{token_hex(4)}"
+        self._now, self._alone = 0.0, 0
+        self._findings: list[Finding] = []
+        self._rows = _Rows()
+        kept = Conversations(self._run, MOST_CONVERSATIONS, MOST_KEPT_BYTES)
+        self._guard = Guard(Teller(self._found, "contextkit"), self._rows, clock=lambda: self._now, conversations=kept)
+        self._under_way: dict[int, _Open] = {}
+        self._pending: deque[Record] = deque()
+        self._judged = judged(_drained(self._pending))
+        self._tally = Tally()
+        self._breaks: Counter[str] = Counter()
+
+    def departed(self, call: Departed) -> None:
+        """A call was passed on: compare it with the one before it."""
+        body = redacted(_plain(call.body, call.encoding))
+        self._now, self._findings = call.at, []
+        passage = self._guard.leaving("POST", call.path, body)
+        self._under_way[call.number] = _Open(call, body, passage, self._findings)
+
+    def ended(self, call: Ended) -> bytes:
+        """It is over: record it; gives one line of JSON about it."""
+        begun = self._under_way.pop(call.number)
+        self._findings = begun.findings
+        exchange = self._row(begun, call)
+        remarks = [Remark("repair", exchange.id, _undo(begun))] if begun.call.before is not None else []
+        self._record(*remarks, replace(exchange, prompt=Bodies(begun.body)))
+        self._pending.append(exchange)
+        seen = next(self._judged)
+        self._tally.add(seen)
+        self._breaks.update(finding.code for finding in begun.findings)
+        return canonical(_report(seen, begun))
+
+    def close(self, now: float) -> Iterator[bytes]:
+        """Record what never ended as aborted; gives their lines, and that of the summary."""
+        for number in tuple(self._under_way):
+            yield self.ended(Ended(number, 0, "", "", b"", None, now, "aborted"))
+        summary = self._tally.summary()
+        yield canonical({"summary": parse(summary.to_json().encode()), "text": str(summary), "breaks": dict(self._breaks)})
+        if self._journal is not None:
+            self._journal.close()
+
+    def _found(self, finding: Finding) -> None:
+        self._findings.append(finding)
+
+    def _record(self, *records: Record) -> None:
+        if self._journal is None:
+            return
+        try:
+            self._journal.write(*records)
+        except OSError as fault:
+            text = f"{self._journal.path} takes no more rows ({fault.strerror or fault}): recording has stopped, calls still pass"
+            self._journal.close()
+            self._journal = None
+            self._complain(text)
+
+    def _row(self, begun: _Open, call: Ended) -> Exchange:
+        row = self._unread(begun, call) if begun.passage is None else self._passed(begun.passage, call)
+        return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
+
+    def _passed(self, passage: Passage, call: Ended) -> Exchange:
+        if call.first_byte_at is not None:
+            self._now = call.first_byte_at
+            passage.began(call.status, {"content-type": call.content_type, "content-encoding": call.encoding})
+            passage.feed(call.body)
+        self._now = call.ended_at
+        passage.ended(is_whole=not call.error, error=call.error)
+        row, self._rows.row = self._rows.row, None
+        assert row is not None  # noqa: S101 - a passage that ended has left its row
+        return row
+
+    def _unread(self, begun: _Open, call: Ended) -> Exchange:
+        """A call the guard does not follow has a bill all the same; it is a conversation of its own."""
+        departed, self._alone = begun.call, self._alone + 1
+        reader = bytes_of(departed.wire, call.content_type, call.encoding)
+        reader.feed(call.body)
+        bill = reader.bill(has_ended=not call.error)
+        model, name = _model(begun.body), f"{self._run}-alone-{self._alone}"
+        row = MODELS.get(model)
+        provider = row.provider if row else departed.wire.partition("_")[0]
+        failed = None if bill.is_whole else call.error or "cut"
+        times = departed.at, call.first_byte_at, call.ended_at
+        return Exchange(bill.id or name, name, "main", *times, provider, model, None, bill.usage, None, failed)
+
+
+def _drained(pending: deque[Record]) -> Iterator[Record]:
+    """What is put there, one by one: whoever asks has put something there before."""
+    while True:
+        yield pending.popleft()
+
+
+def _plain(body: bytes, encoding: str) -> bytes:
+    """A compressed body as text, where it is gzip or deflate and not too large; else as it is."""
+    if encoding not in ("gzip", "deflate"):
+        return body
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, MOST_BYTES)
+    except zlib.error:
+        return body
+
+
+def _model(body: bytes) -> str:
+    try:
+        fields = parse(body)
+    except NotSerialisable:
+        return ""
+    return str(fields.get("model") or "") if isinstance(fields, dict) else ""
+
+
+def _undo(begun: _Open) -> str:
+    """What was done, and the pieces that make the client's own body again of the one that was sent."""
+    return undo_of(redacted(begun.call.before or b""), begun.call.shared, begun.call.repairs)
+
+
+_ERROR_EVENT = b'"type":"error"'
+
+
+def _error(told: str | None, call: Ended) -> str | None:
+    """Why it did not end well: the provider's own type of error where it said one."""
+    text = _plain(call.body, call.encoding)
+    if call.status >= 400:
+        return _type_of(text) or str(call.status)
+    last = text.rfind(_ERROR_EVENT) if told == "cut" else -1
+    return (_type_of(text[text.rfind(b"data:", 0, last) + 5 :].partition(b"\n")[0]) if last >= 0 else "") or told
+
+
+def _type_of(text: bytes) -> str:
+    """`overloaded_error` (Anthropic), `rate_limit_exceeded` (OpenAI: the code says more than the type)."""
+    try:
+        body = parse(text)
+    except NotSerialisable:
+        return ""
+    error = body.get("error") if isinstance(body, dict) else None
+    return str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
+
+
+_CAUSES = {"tools": "tools_changed", "system": "system_changed", "messages": "messages_changed", "parameters": "params_changed"}
+"""Level of what the guard saw break → the ledger's cause."""
+
+
+def _report(seen: Judged, begun: _Open) -> Json:
+    exchange, miss = seen.exchange, seen.miss
+    level = begun.findings[0].place.level if begun.findings and isinstance(begun.findings[0].place, RequestPlace) else ""
+    named = _CAUSES.get(level, miss.cause) if miss and miss.lost_tokens else miss.cause if miss else None
+    return {
+        "exchange": parse(encode(exchange)), "hit_rate": seen.usage.hit_rate if seen.usage else None,
+        "cost_usd": seen.cost_usd, "cost_uncached_usd": seen.cost_uncached_usd,
+        "cause": named, "lost_tokens": miss.lost_tokens if miss else 0,
+        "repairs": list(begun.call.repairs), "findings": [_told(finding) for finding in begun.findings],
+    }  # fmt: skip
+
+
+def _told(finding: Finding) -> Json:
+    """A finding without the line of code it came from: behind a proxy nobody knows it."""
+    place = asdict(finding.place)
+    place.pop("caller", None)
+    return {
+        "code": finding.code, "message": finding.message, **place, "cost_tokens": finding.cost_tokens, "cost_usd": finding.cost_usd,
+        "verdict": finding.verdict,
+    }  # fmt: skip

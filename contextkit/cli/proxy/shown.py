@@ -1,0 +1,112 @@
+"""What the terminal shows of calls that passed: a line each, a line a break, and at the end what it came to.
+
+Takes reports, gives text. Writing is done in a thread of its own: a terminal that stands still holds no call up.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+
+from contextkit.canonical import Json, canonical
+from contextkit.ledger.summary import dollars
+
+
+def lines_of(report: Json) -> Iterator[str]:
+    """A call, and what it broke.
+
+    >>> usage = {"fresh": 3, "read": 900, "write_5m": 97, "write_1h": 0, "output": 20}
+    >>> row = {"model": "claude-sonnet-5-5", "session": "proxy-1", "usage": usage, "error": None}
+    >>> times = {"at": 1.0, "first_byte_at": 1.25, "ended_at": 2.0}
+    >>> print(*lines_of({"exchange": row | times, "hit_rate": 0.9, "cause": None, "lost_tokens": 0, "repairs": [], "findings": []}))
+    claude-sonnet-5-5    90.0 %  read      900  write       97  fresh        3     250 /   1000 ms  proxy-1
+    """
+    row = report["exchange"]
+    bill = _bill(row["usage"], report["hit_rate"])
+    yield "  ".join([f"{row['model'] or 'unknown model':<18}", *bill, _times(row), row["session"], *_rest(report)])
+    for finding in report["findings"]:
+        yield f"  ! {_finding(finding)}"
+
+
+def _bill(usage: Json, hit_rate: float | None) -> list[str]:
+    if usage is None:
+        return [f"{'bill unknown':>7}"]
+    written = [part for part in (usage["write_5m"], usage["write_1h"]) if part is not None]
+    parts = {"read": usage["read"], "write": sum(written) if written else None, "fresh": usage["fresh"]}
+    shown = "  ? %" if hit_rate is None else f"{hit_rate:>5.1%}".replace("%", " %")
+    return [f"{shown:>7}", *(f"{name} {'?' if value is None else f'{value:,}':>8}" for name, value in parts.items())]
+
+
+def _times(row: Json) -> str:
+    """Milliseconds to the first byte and to the end."""
+    times = [None if row[name] is None else (row[name] - row["at"]) * 1000 for name in ("first_byte_at", "ended_at")]
+    return " / ".join("     ?" if value is None else f"{value:>6.0f}" for value in times) + " ms"
+
+
+def _rest(report: Json) -> list[str]:
+    lost = f"missed {report['lost_tokens']:,} ({report['cause']})" if report["lost_tokens"] else ""
+    repaired = f"repaired: {', '.join(report['repairs'])}" if report["repairs"] else ""
+    failed = report["exchange"]["error"] or ""
+    return [text for text in (failed, lost, repaired) if text]
+
+
+def _finding(finding: Json) -> str:
+    tokens, usd = finding["cost_tokens"], finding["cost_usd"]
+    cost = f"; about {tokens:,} cached tokens billed again" + (f", {dollars(usd)}" if usd else "") if tokens else ""
+    sides = f", was {finding['was']!r}, now {finding['now']!r}" if finding.get("was") or finding.get("now") else ""
+    where = f"{finding['path']} byte {finding['offset']}" if "path" in finding else ""
+    return f"{finding['code']} {finding['message']}: {where}{sides}{cost}"
+
+
+def summary_of(report: Json) -> str:
+    """What it came to."""
+    breaks = ", ".join(f"{code} × {n}" for code, n in sorted(report["breaks"].items(), key=lambda pair: -pair[1]))
+    calls = report["summary"]["total"]["calls"]
+    return f"{calls} call{'' if calls == 1 else 's'} · {report['text']}" + (f"\nbreaks: {breaks}" if breaks else "")
+
+
+class Shown:
+    """Standard output, written elsewhere."""
+
+    def __init__(self, *, is_json: bool, is_quiet: bool) -> None:
+        """Everything as JSON, or nothing but the first and the last word."""
+        self._is_json, self._is_quiet = is_json, is_quiet
+        self._texts: SimpleQueue[str | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="contextkit-terminal", daemon=True)
+        self._thread.start()
+
+    def began(self, url: str, upstream: str) -> None:
+        """It listens."""
+        self._texts.put(canonical({"url": url, "upstream": upstream}).decode() if self._is_json else f"{url} → {upstream}")
+
+    def report(self, report: Json) -> None:
+        """A call, the summary, or trouble."""
+        kind = next((kind for kind in _PLAIN if kind in report), "exchange")
+        if kind == "trouble":
+            print(f"contextkit: {report['trouble']}", file=sys.stderr)
+        elif self._is_json:
+            self._texts.put(canonical(report).decode())
+        elif kind == "summary" or not self._is_quiet:
+            self._texts.put("\n".join(_PLAIN[kind](report)))
+
+    def close(self) -> None:
+        """Write what is left, as far as somebody reads."""
+        self._texts.put(None)
+        self._thread.join(2.0)
+
+    def _write(self) -> None:
+        while (text := self._texts.get()) is not None:
+            try:
+                print(text, flush=True)
+            except (BrokenPipeError, ValueError):
+                return  # nobody reads any more; calls go on
+
+
+_PLAIN: dict[str, Callable[[Json], Iterator[str]]] = {
+    "trouble": lambda report: iter([report["trouble"]]),
+    "summary": lambda report: iter([summary_of(report)]),
+    "exchange": lines_of,
+}
+"""Key that a report has → its lines."""

@@ -1,0 +1,1 @@
+"""What passed through, counted: in Prometheus' words and in OpenTelemetry's."""

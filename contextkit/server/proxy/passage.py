@@ -1,0 +1,107 @@
+"""What a proxy tells of a call that passed through it, and who is told.
+
+Takes nothing from headers but what the body's reading needs: keys and cookies never reach an observer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+PATHS: Mapping[str, str] = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
+"""End of the path of a model call → the wire that is spoken there."""
+MOST_BYTES = 1 << 26
+"""A body beyond this passes like any other, but is neither changed nor kept: 64 MB, twice what Anthropic takes."""
+
+
+def wire_of(method: str, target: str) -> str:
+    """The wire a request speaks, empty where it is no model call.
+
+    >>> wire_of("POST", "/v1/messages?beta=true"), wire_of("GET", "/v1/models")
+    ('anthropic_messages', '')
+    """
+    path = target.partition("?")[0]
+    return next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
+
+
+Run = tuple[int, int, int]
+"""Bytes that two bodies share: where they start in the client's, where in the one passed on, how many they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """A request that was changed on its way."""
+
+    body: bytes
+    """As it is passed on."""
+    names: tuple[str, ...]
+    """Repairs that changed something."""
+    shared: tuple[Run, ...]
+    """What it has in common with the client's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """A model call that has just been passed on."""
+
+    number: int
+    """Which one, from 1."""
+    wire: str
+    """Its endpoint."""
+    path: str
+    """As asked, without the query."""
+    encoding: str
+    """`Content-Encoding` of its body, empty for none."""
+    body: bytes
+    """As it was passed on."""
+    before: bytes | None
+    """As the client sent it, None where nothing was repaired."""
+    repairs: tuple[str, ...]
+    """What was repaired."""
+    shared: tuple[Run, ...]
+    """What both bodies have in common, in the order of the client's."""
+    at: float
+    """When, seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of that call."""
+
+    number: int
+    """Which one."""
+    status: int
+    """Of the response; 0 where none came."""
+    content_type: str
+    """Of its body."""
+    encoding: str
+    """`Content-Encoding` of its body, empty for none."""
+    body: bytes
+    """As it came off the wire, as far as it came."""
+    first_byte_at: float | None
+    """When the response began."""
+    ended_at: float
+    """When no more was to come."""
+    error: str
+    """`cut` where the provider stopped in the middle, `aborted` where the client did, `unreachable` where no response came, else empty."""
+
+
+class Observer(Protocol):
+    """Who is told; both are called on the event loop and must not take long."""
+
+    def departed(self, call: Departed) -> None:
+        """A call was passed on."""
+        ...
+
+    def ended(self, call: Ended) -> None:
+        """It is over."""
+        ...
+
+
+class Repair(Protocol):
+    """Who may change a request."""
+
+    def __call__(self, wire: str, body: bytes) -> Repaired | None:
+        """The request to send in place of `body`, None where it is sent as it is."""
+        ...

@@ -1,0 +1,128 @@
+"""The proxy on a port: takes connections, hands each request to a `Relay`, answers for a provider that cannot be reached.
+
+Takes an address to pass everything on to, an observer and a repair; gives a URL. Keeps no key and adds none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+import h11
+
+from contextkit.canonical import canonical
+from contextkit.errors import UsageError
+from contextkit.server.answer import CHAT, MESSAGES
+from contextkit.server.proxy.headers import value_of
+from contextkit.server.proxy.link import Link
+from contextkit.server.proxy.passage import Observer, Repair
+from contextkit.server.proxy.relay import Relay, Unreachable
+from contextkit.server.proxy.upstream import Upstream
+from contextkit.server.wires.wire import Wire
+
+_BACKLOG = 1024
+"""Connections that may wait to be taken: agents start by the hundred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A path the proxy answers itself."""
+
+    content_type: str
+    """What it is."""
+    text: Callable[[], bytes]
+    """What it says now."""
+
+
+class Proxy:
+    """A pass-through to one provider, on the running event loop."""
+
+    def __init__(
+        self, upstream: Upstream, *, observer: Observer | None = None, repair: Repair | None = None, pages: Mapping[str, Page] | None = None
+    ) -> None:
+        """`observer` is told of every model call; `repair` may change its body; `pages` are paths that are not passed on."""
+        self._upstream, self._observer, self._repair, self._pages = upstream, observer, repair, pages or {}
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = count(1)
+        self.url = ""
+        """Base URL for clients, once it listens."""
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen. Raises `UsageError` where the port cannot be had."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: Link(h11.SERVER, self._accepted), host, port, backlog=_BACKLOG)
+        except OSError as fault:
+            raise UsageError(f"cannot listen on {host}:{port} ({fault.strerror or fault}): choose another port, 0 for a free one") from None
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Close the port and every connection; calls under way are told as aborted."""
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._upstream.close()
+
+    def _accepted(self, link: Link) -> None:
+        task = asyncio.get_running_loop().create_task(self._served(link))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        link.on_lost = task.cancel
+
+    async def _served(self, link: Link) -> None:
+        """Every request of one connection."""
+        cancel = link.on_lost
+        try:
+            while await self._one(link) and link.rest():
+                link.on_lost = cancel
+        except h11.RemoteProtocolError as fault:
+            _refuse(link, CHAT, fault.error_status_hint, f"this is not HTTP/1.1 ({fault})")
+        except ConnectionResetError:
+            link.abort()
+        except Exception:
+            logging.getLogger("contextkit.proxy").exception("a connection was given up")
+            link.abort()
+        finally:
+            link.close()
+
+    async def _one(self, link: Link) -> bool:
+        """One request; whether there was one."""
+        request = await link.next_event()
+        if type(request) is not h11.Request:
+            return False
+        page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
+        if page is not None and request.method in (b"GET", b"HEAD"):
+            await link.next_event()
+            _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
+            return True
+        try:
+            await Relay(link, request, self._upstream, self._observer, self._repair).run(next(self._numbers))
+        except Unreachable as fault:
+            _refuse(link, _wire_of(request), 502, str(fault))
+        return True
+
+
+def _wire_of(request: h11.Request) -> Wire:
+    """Whose words an error takes: Anthropic's clients say their version on every call."""
+    is_anthropic = value_of(request.headers, b"anthropic-version") or request.target.startswith(b"/v1/messages")
+    return MESSAGES if is_anthropic else CHAT
+
+
+def _refuse(link: Link, wire: Wire, status: int, text: str) -> None:
+    """An error of our own in the provider's shape, where a response can still begin."""
+    if link.http.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not link.is_lost:
+        _say(link, status, "application/json", canonical(wire.error(wire.fault(status, None, f"contextkit proxy: {text}"))))
+
+
+def _say(link: Link, status: int, content_type: str, body: bytes) -> None:
+    headers = [("content-type", content_type), ("content-length", str(len(body)))]
+    link.send(h11.Response(status_code=status, headers=headers))
+    link.send(h11.Data(data=body))
+    link.send(h11.EndOfMessage())

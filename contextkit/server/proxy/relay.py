@@ -1,0 +1,182 @@
+"""One request to the provider and its response back.
+
+Takes the head of a request on a client's link, gives the same request to the provider and every byte of its response to the client, as it
+comes. A response that breaks off breaks off for the client; a client that leaves cancels the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import h11
+
+from contextkit.server.proxy.account import Account
+from contextkit.server.proxy.headers import for_provider, passed_on, value_of
+from contextkit.server.proxy.link import Link
+from contextkit.server.proxy.passage import MOST_BYTES, Departed, Observer, Repair, Repaired, wire_of
+from contextkit.server.proxy.pump import Pump, tunnel
+from contextkit.server.proxy.upstream import Upstream
+
+_BROKEN = (OSError, h11.RemoteProtocolError)
+"""What a provider's connection can fail with; a time-out is an OSError."""
+
+
+class Unreachable(Exception):
+    """No response came; the text says why."""
+
+
+class Relay:
+    """One request on its way."""
+
+    def __init__(self, client: Link, request: h11.Request, upstream: Upstream, observer: Observer | None, repair: Repair | None) -> None:
+        self._client, self._request, self._upstream = client, request, upstream
+        self._observer, self._repair = observer, repair
+        self._target = _origin_form(request.target)
+        self._wire = wire_of(request.method.decode("ascii"), self._target.decode("latin-1"))
+        self._account = Account(None, None)
+
+    async def run(self, number: int) -> None:
+        """Pass it on. Raises `Unreachable` where no response began; the client's link says by its state whether it can go on."""
+        body, is_whole = await self._gathered()
+        repaired = self._repaired(body) if is_whole and self._wire else None
+        if self._wire and is_whole:
+            self._account = Account(self._observer, self._departed(number, body, repaired))
+        try:
+            sent = repaired.body if repaired else body
+            if not await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None):
+                await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None, is_again=True)
+        except Unreachable:
+            self._account.end("unreachable")
+            raise
+        finally:
+            self._account.end("aborted")
+
+    # The request ----------------------------------------------------------------------------------------------------------
+
+    async def _gathered(self) -> tuple[bytes, bool]:
+        """The body of a model call, or of what has none, and whether it is all there; of anything else nothing yet."""
+        chunks, n_bytes = list[bytes](), 0
+        has_body = any(value_of(self._request.headers, name) for name in (b"content-length", b"transfer-encoding"))
+        while (self._wire or not has_body) and n_bytes <= MOST_BYTES:
+            event = await self._client.next_event()
+            if type(event) is h11.EndOfMessage:
+                return b"".join(chunks), True
+            chunks.append(bytes(event.data))
+            n_bytes += len(event.data)
+        return b"".join(chunks), False
+
+    def _repaired(self, body: bytes) -> Repaired | None:
+        is_plain = value_of(self._request.headers, b"content-encoding") in (b"", b"identity")
+        return self._repair(self._wire, body) if self._repair is not None and is_plain else None
+
+    def _departed(self, number: int, body: bytes, repaired: Repaired | None) -> Departed:
+        encoding = value_of(self._request.headers, b"content-encoding").decode("latin-1")
+        path = self._target.partition(b"?")[0].decode("latin-1")
+        sent, names, shared = (repaired.body, repaired.names, repaired.shared) if repaired else (body, (), ())
+        return Departed(number, self._wire, path, encoding, sent, body if repaired else None, names, shared, time.time())
+
+    async def _passed(self, body: bytes, *, is_whole: bool, is_longer: bool, is_again: bool = False) -> bool:
+        """Whether a response came; False where it may be asked for once more.
+
+        A provider may close an idle connection just when it is used again. Nothing came back then, so nothing was done, and the request
+        goes out on a new connection (as Go's net/http does).
+        """
+        link = await self._connected(is_new=is_again)
+        try:
+            await self._exchanged(link, body, is_whole=is_whole, is_longer=is_longer)
+        except Unreachable:
+            if is_again or not is_whole or not link.is_used or not link.is_silent:
+                raise
+            return False
+        finally:
+            self._client.feeder = self._client.raw = link.raw = None
+            self._upstream.give_back(link)
+        return True
+
+    async def _connected(self, *, is_new: bool) -> Link:
+        try:
+            return await self._upstream.link(is_new=is_new)
+        except OSError as fault:
+            raise Unreachable(f"{self._upstream.url} cannot be reached ({_said(fault)})") from fault
+
+    async def _exchanged(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
+        headers = for_provider(self._request.headers.raw_items(), self._upstream.host, len(body) if is_longer else None)
+        link.send(h11.Request(method=self._request.method, target=self._upstream.prefix + self._target, headers=headers))
+        upload = asyncio.create_task(self._upload(link, body, is_whole=is_whole))
+        try:
+            await self._answered(link)
+        finally:
+            upload.cancel()
+            await asyncio.gather(upload, return_exceptions=True)
+
+    async def _upload(self, link: Link, body: bytes, *, is_whole: bool) -> None:
+        """The body, or what is there of it and then the rest as it comes."""
+        if body:
+            link.send(h11.Data(data=body))
+        try:
+            while not is_whole:
+                event = await self._client.next_event()
+                is_whole = type(event) is h11.EndOfMessage
+                if not is_whole:
+                    link.send(event)
+                    await link.room()
+                else:
+                    link.send(h11.EndOfMessage(headers=event.headers))
+                    return
+            link.send(h11.EndOfMessage())
+        except h11.RemoteProtocolError:
+            link.abort()  # the client's body is no HTTP: the provider must not wait for the rest of it
+            raise
+
+    # The response ---------------------------------------------------------------------------------------------------------
+
+    async def _answered(self, link: Link) -> None:
+        try:
+            head = await self._head(link)
+        except _BROKEN as fault:
+            raise Unreachable(f"{self._upstream.url} closed the connection before it answered ({_said(fault)})") from fault
+        if type(head) is h11.InformationalResponse:
+            self._client.send(h11.InformationalResponse(status_code=101, headers=_switching(head), reason=head.reason))
+            await tunnel(self._client, link)
+            return
+        headers = head.headers.raw_items()
+        self._account.began(head.status_code, headers)
+        self._client.send(h11.Response(status_code=head.status_code, headers=passed_on(headers), reason=head.reason))
+        if await Pump(link, self._client, self._account).run():
+            self._break_off()
+
+    async def _head(self, link: Link) -> Any:
+        """The head of the response, or of the switch to another protocol; what is said before it is passed on."""
+        while True:
+            event = await link.next_event()
+            if type(event) is h11.Response or (type(event) is h11.InformationalResponse and event.status_code == 101):
+                return event
+            if type(event) is not h11.InformationalResponse:
+                raise ConnectionResetError("no response")
+            if (self._client.http.their_http_version or b"") >= b"1.1":
+                headers = passed_on(event.headers.raw_items())
+                self._client.send(h11.InformationalResponse(status_code=event.status_code, headers=headers, reason=event.reason))
+
+    def _break_off(self) -> None:
+        """What came is sent, then the link closes inside the message; where only the end of the link would end it, it is reset."""
+        is_framed = (self._client.http.their_http_version or b"") >= b"1.1"
+        (self._client.close if is_framed else self._client.reset)()
+
+
+def _switching(head: h11.InformationalResponse) -> list[tuple[bytes, bytes]]:
+    """The headers of a 101: those of the connection belong to it."""
+    return list(head.headers.raw_items())
+
+
+def _origin_form(target: bytes) -> bytes:
+    """`http://host/path`, as some send it to a proxy, is `/path` here."""
+    scheme, mark, rest = target.partition(b"://")
+    is_absolute = mark and scheme in (b"http", b"https")
+    return b"/" + rest.partition(b"/")[2] if is_absolute else target
+
+
+def _said(fault: BaseException) -> str:
+    """What went wrong in few words, never without any."""
+    return str(fault) or type(fault).__name__

@@ -1,0 +1,226 @@
+"""`contextkit proxy` in a process of its own: what it records, what it shows, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from contextkit.ledger.exchange import Bodies
+from contextkit.ledger.ledger import Ledger
+from contextkit.server import LocalServer
+from contextkit.server.proxy.repairs.splices import undone
+from tests.cli.conftest import COMMAND, Run
+
+CLAUDE, GPT = "claude-sonnet-5-5", "gpt-6.1-sol"
+HEAD = "You are careful. " * 800
+KEY = "sk-ant-api03-Zm9vYmFyYmF6cXV4Zm9vYmFy"
+IN_TEXT = "AKIAIOSFODNN7EXAMPLE"
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="ends its processes with POSIX signals")
+
+
+class Proxied:
+    """A proxy under way."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process, self.url = process, url
+
+    def claude(self) -> anthropic.Anthropic:
+        return anthropic.Anthropic(base_url=self.url, api_key=KEY, max_retries=0)
+
+    def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int, list[str]]:
+        """Exit code and what it had said since it began."""
+        self.process.send_signal(how)
+        out, _ = self.process.communicate(timeout=20)
+        return self.process.returncode, out.splitlines()
+
+
+@contextmanager
+def proxied(upstream: str, *more: object) -> Iterator[Proxied]:
+    command = [*COMMAND, "proxy", "--upstream", upstream, "--port", "0", *map(str, more)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8")
+    assert process.stdout
+    line = process.stdout.readline()
+    try:
+        yield Proxied(process, json.loads(line)["url"] if line.startswith("{") else line.split()[0])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    with LocalServer() as server:
+        yield server
+
+
+def asked(turns: int, clock: str = "10:30", **more: Any) -> dict[str, Any]:
+    said = [{"role": ("user", "assistant")[n % 2], "content": f"turn {n}, key {IN_TEXT}"} for n in range(2 * turns - 1)]
+    system = [{"type": "text", "text": f"{HEAD}It is {clock}.", "cache_control": {"type": "ephemeral"}}]
+    return {"model": CLAUDE, "max_tokens": 50, "system": system, "messages": said, **more}
+
+
+def rows_at(path: Path, n: int) -> Ledger:
+    """The ledger, once it has `n` calls."""
+    patience = time.monotonic() + 15
+    while time.monotonic() < patience:
+        if path.exists() and path.stat().st_size and len(found := Ledger.read(path)) >= n:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"fewer than {n} rows")
+
+
+def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "runs.jsonl"
+    with proxied(server.url, "--record", path) as proxy, proxy.claude() as claude:
+        claude.messages.create(**asked(1))
+        with claude.messages.stream(**asked(2)) as stream:
+            stream.get_final_message()
+        claude.messages.create(**asked(3, clock="10:31"))
+        with pytest.raises(anthropic.NotFoundError):
+            claude.messages.create(**asked(1, model="claude-nope"))
+        with openai.OpenAI(base_url=f"{proxy.url}/v1", api_key=KEY, max_retries=0) as gpt:
+            list(gpt.responses.create(model=GPT, input="hi", stream=True))
+            gpt.chat.completions.create(model=GPT, messages=[{"role": "user", "content": "hi"}])
+        rows_at(path, 6)
+        page = urllib.request.urlopen(f"{proxy.url}/-/metrics").read().decode()
+        code, lines = proxy.end()
+    assert 'contextkit_misses_total{model="claude-sonnet-5-5",cause="system_changed"} 1' in page
+    broken = [line for line in lines if line.startswith("  ! CKS01 ")]
+    assert code == 130 and len(broken) == 1 and "system[0] byte " in broken[0] and "cached tokens billed again" in broken[0]
+    assert lines[-2].startswith("6 calls · ") and lines[-1] == "breaks: CKS01 × 1"
+
+    found = list(Ledger.read(path))
+    theirs = [row.usage for row in server.ledger if row.usage]
+    assert [row.usage for row in found if row.usage] == theirs
+    assert [row.error for row in found] == [None, None, None, "not_found_error", None, None]
+    assert len({row.session for row in found[:3]}) == 1 and len({row.session for row in found}) == 4
+    assert all(row.at <= (row.first_byte_at or row.at) <= (row.ended_at or 0) for row in found)
+    raw = path.read_bytes()
+    assert KEY.encode() not in raw and IN_TEXT.encode() not in raw and b"AKIA" + b"*" * 16 in raw
+    kept = [json.loads(row.prompt.request) for row in found if isinstance(row.prompt, Bodies)]
+    assert kept[0] == json.loads(json.dumps(asked(1)).replace(IN_TEXT, "AKIA" + "*" * 16)) and len(kept) == 6
+    assert "1 miss" in run("report", path).out
+
+
+def test_repairs_are_recorded_before_and_after(server: LocalServer, tmp_path: Path) -> None:
+    path, bodies = tmp_path / "runs.jsonl", list[bytes]()
+    with proxied(server.url, "--record", path, "--repair", "freeze-date,place-breakpoints", "--json") as proxy:
+        with anthropic.Anthropic(base_url=proxy.url, api_key=KEY, max_retries=0) as claude:
+            for turns in (1, 2):
+                fields = asked(turns, clock=f"10:3{turns}")
+                fields["system"] = fields["system"][0]["text"]
+                bodies.append(claude.messages.with_raw_response.create(**fields).http_request.content)
+        code, lines = proxy.end()
+    reports = [json.loads(line) for line in lines]
+    assert code == 130 and [report["repairs"] for report in reports[:-1]] == [["place-breakpoints"], ["freeze-date", "place-breakpoints"]]
+    assert reports[-1]["summary"]["total"]["calls"] == 2 and not reports[-1]["breaks"]
+    found = Ledger.read(path)
+    second = found[1].usage
+    assert second and second.read and second.read > 3000  # the clock moved on, the prefix did not
+    stars = [body.replace(IN_TEXT.encode(), b"AKIA" + b"*" * 16) for body in bodies]
+    remarks = {remark.about: remark.text for remark in found.remarks if remark.kind == "repair"}
+    assert [undone(row.prompt.request, remarks[row.id]) for row in found if isinstance(row.prompt, Bodies)] == stars
+
+
+def _fails(claude: anthropic.Anthropic, fields: dict[str, Any]) -> None:
+    with pytest.raises(anthropic.APIError):
+        claude.messages.create(**fields)
+
+
+def test_what_had_ended_is_recorded_whatever_kills_the_proxy(server: LocalServer, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    with proxied(server.url, "--record", path, "--quiet") as proxy, proxy.claude() as claude:
+        for turns in range(1, 6):
+            claude.messages.create(**asked(turns))
+        server.script([{"parts": [{"type": "text", "text": "late"}], "wait_seconds": 5}])
+        threading.Thread(target=_fails, args=(claude, asked(6)), daemon=True).start()
+        time.sleep(0.5)
+        proxy.end(signal.SIGKILL)
+        found = list(rows_at(path, 6))
+    assert [row.error for row in found] == [None] * 5 + ["aborted"]
+    with proxied(server.url, "--record", path, "--quiet") as proxy, proxy.claude() as claude:
+        claude.messages.create(**asked(1))
+        code, lines = proxy.end(signal.SIGTERM)
+    assert code == 130 and lines[0].startswith("1 call · ") and len(Ledger.read(path)) == 7
+
+
+def test_a_torn_ledger_is_continued_and_a_foreign_file_left_alone(server: LocalServer, tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(b'{"contextkit_ledger":1}\n{"id":"torn')
+    with proxied(server.url, "--record", path, "--json") as proxy, proxy.claude() as claude:
+        claude.messages.create(**asked(1))
+        proxy.end()
+    assert len(Ledger.read(path)) == 1 and Path(f"{path}.torn").read_bytes() == b'{"id":"torn'
+    foreign = tmp_path / "notes.txt"
+    foreign.write_bytes(b"my notes\nmore")
+    ended = run("proxy", "--upstream", server.url, "--record", foreign)
+    assert (ended.code, foreign.read_bytes()) == (2, b"my notes\nmore") and "not a ledger" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--upstream", "api.anthropic.com"], "give scheme and host"), (["--upstream", "http://x", "--repair", "all"], "choose among")],
+)
+def test_what_the_caller_can_mend_is_one_line(options: list[str], said: str, run: Run) -> None:
+    ended = run("proxy", *options)
+    assert ended.code == 2 and said in ended.err and ended.err.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_said(server: LocalServer) -> None:
+    taken = server.url.rpartition(":")[2]
+    ended = subprocess.run(
+        [*COMMAND, "proxy", "--upstream", server.url, "--port", taken], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert ended.returncode == 2 and "choose another port" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_calls_are_exported_as_the_environment_says(server: LocalServer, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="the extra `otel`")
+    for kind in ("TRACES", "METRICS"):
+        monkeypatch.setenv(f"OTEL_{kind}_EXPORTER", "console")
+    with proxied(server.url, "--otel", "--quiet") as proxy, proxy.claude() as claude:
+        claude.messages.create(**asked(1))
+        _, lines = proxy.end()
+    text = "\n".join(lines)
+    assert '"gen_ai.usage.input_tokens"' in text and "gen_ai.client.token.usage" in text
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier-pigeon")
+    assert "choose among console" in run("proxy", "--upstream", server.url, "--port", "0", "--otel").err
+
+
+def test_an_error_in_mid_stream_has_the_provider_s_name(server: LocalServer, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    fault = {"kind": "error_event", "after_parts": 0, "type": "overloaded_error"}
+    server.script([{"parts": [{"type": "text", "text": "hi"}], "fault": fault}])
+    with proxied(server.url, "--record", path) as proxy, proxy.claude() as claude:
+        with pytest.raises(anthropic.APIStatusError), claude.messages.stream(**asked(1)) as stream:
+            stream.get_final_message()
+        assert [row.error for row in rows_at(path, 1)] == ["overloaded_error"]
+
+
+def test_the_judge_reads_what_the_proxy_writes() -> None:
+    from contextkit.cli.proxy.frames import calls, framed
+    from contextkit.server.proxy.passage import Departed, Ended
+
+    left = Departed(1, "openai_chat", "/v1/chat/completions", "", b"\n{}\n", b"{ }", ("sort-tools",), ((0, 0, 1),), 1.5)
+    over = Ended(1, 200, "application/json", "gzip", b"\x00\n\xff", None, 2.5, "cut")
+    script = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
+    data = framed(left) + framed(over) + framed(left)[:-2]
+    process = subprocess.run([sys.executable, "-c", script], input=data, capture_output=True, check=True)
+    one, other = calls(io.BytesIO(process.stdout))
+    assert (one.body, one.before, other.body, other.error) == (b"\n{}\n", b"{ }", b"\x00\n\xff", "cut")  # type: ignore[union-attr]
