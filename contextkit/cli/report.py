@@ -2,44 +2,213 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
+    from contextkit.ledger.judged import Judged
+    from contextkit.ledger.row import Record
+    from contextkit.report.contents import Contents
+    from contextkit.report.html.columns import Columns
+    from contextkit.report.watching import Watch
+
+    _ParamType = click.ParamType[float]
+else:
+    _ParamType = click.ParamType
 
 GROUPINGS = ("day", "session", "model", "agent", "project")
 """What calls can be grouped by."""
+RECENT = 600
+"""Seconds: of a folder that is followed, files written so long before the one written last belong to it, as sub-agents' do."""
+BYTES_A_RECORD = 8_000
+"""About how much of a file one call takes; how far the progress bar is inside a file is guessed from it."""
+_AGO = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+class Moment(_ParamType):
+    """A date, a date and time, or how long ago, in seconds since 1970; a date means its start, or its end."""
+
+    name = "time"
+
+    def __init__(self, *, is_end: bool = False) -> None:
+        self.is_end = is_end
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """UTC unless a zone is given."""
+        if isinstance(value, float):
+            return value
+        ago = re.fullmatch(r"(\d{1,6})([mhdw])", value)
+        if ago:
+            return (datetime.now(UTC) - timedelta(seconds=int(ago[1]) * _AGO[ago[2]])).timestamp()
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no time; write 2026-04-09, 2026-04-09T18:30, or how long ago: 90m, 36h, 7d, 2w", param, ctx)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return (at + timedelta(days=1) if self.is_end and len(value) == len("2026-04-09") else at).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the command was called."""
+
+    by: str
+    """Grouping; empty for none."""
+    since: float | None
+    """First second that counts."""
+    until: float | None
+    """The second before which calls count."""
+    session: str
+    """The start of the id of the session that counts; empty for all."""
+    face: str
+    """`terminal`, `json`, `csv` or `markdown`."""
+    html: str | None
+    """The page to write."""
 
 
 @click.command("report")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option("--by", type=click.Choice(GROUPINGS), help="A row for each day (UTC), session, model, agent or project.")
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-def command(paths: tuple[str, ...], by: str | None, as_json: bool) -> None:
+@click.option("--since", type=Moment(), metavar="TIME", help="Count calls from then on: 2026-04-09, 2026-04-09T18:30, 36h, 7d.")
+@click.option("--until", type=Moment(is_end=True), metavar="TIME", help="Count calls up to then; a date counts to its end.")
+@click.option("--session", default="", metavar="ID", help="Count calls of this session only; the start of its id is enough.")
+@click.option("--json", "face", flag_value="json", help="Everything as one JSON object.")
+@click.option("--csv", "face", flag_value="csv", help="A row for each call; with --by, for each group.")
+@click.option("--markdown", "face", flag_value="markdown", help="For a pull request or a ticket.")
+@click.option("--html", type=click.Path(dir_okay=False), metavar="OUT", help="Write a page: one file that fetches nothing.")
+@click.option("--follow", is_flag=True, help="Go on as a live session grows, until Ctrl-C.")
+@click.option("--to", type=click.Path(dir_okay=False), metavar="LEDGER", help="Write what was read as a ledger, and report nothing.")
+@click.option("--engine", type=click.Choice(("duckdb",)), help="Who adds up ledgers that are larger than memory.")
+def command(
+    paths: tuple[str, ...], by: str | None, since: float | None, until: float | None, session: str, face: str | None,
+    html: str | None, follow: bool, to: str | None, engine: str | None,
+) -> None:  # fmt: skip
     """Report over PATHS: files, folders, patterns, or - for standard input, in any known format (found by content).
 
     \b
     contextkit report runs/gpu-prices
+    contextkit report ~/.claude/projects --since 7d --by project --html report.html
     contextkit report session.jsonl --json
     """
-    from contextkit.importers.found import files_at, records_in
-    from contextkit.importers.source import Faults
-    from contextkit.ledger.summary import summarise
+    options = Options(by or "", since, until, session, face or "terminal", html)
+    if to or engine:
+        _ledgers(paths, options, to, is_follow=follow)
+        return
+    if follow:
+        _follow(paths, options)
+        return
+    from contextkit.report.watching import watching
 
-    faults = Faults()
-    summary = summarise(records_in(paths, faults), by or "")
-    if as_json:
-        click.echo(summary.to_json())
+    with watching() as watch:
+        contents, columns, faults = _read(paths, options, watch)
+        watch.finish()
+        _show(contents, columns, options)
+        _say(faults)
+        if watch.is_stopped:
+            click.echo("partial: these are the figures of what was read before Ctrl-C", err=True)
+            raise click.exceptions.Exit(130)
+
+
+def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, *, is_follow: bool) -> None:
+    """One ledger out of the recordings, or the sums of ledgers by another engine."""
+    if is_follow or options.html or options.since is not None or options.until is not None or options.session:
+        raise click.UsageError("--to and --engine take all calls: leave out --follow, --html, --since, --until and --session")
+    if to:
+        from contextkit.cli.ledgers.writing import written
+        from contextkit.importers.found import records_in
+        from contextkit.importers.source import Faults
+
+        faults = Faults()
+        click.echo(f"{written(records_in(paths, faults), to):,} calls written to {to}")
         _say(faults)
         return
-    from contextkit.report.terminal import show
+    if options.face == "csv" and not options.by:
+        raise click.UsageError("--engine adds calls up: with --csv name a grouping, --by day|session|model|agent|project")
+    from contextkit.cli.ledgers.adding import added
+    from contextkit.report.html.columns import Columns
 
-    files = files_at(paths)
-    click.echo(files[0] if len(files) == 1 else f"{len(files)} files")
-    show(summary)
-    _say(faults)
+    contents = added(paths, options.by)
+    _show(contents, Columns(), options)
+    for file, _, what in contents.faults:
+        click.echo(f"{file}: {what}", err=True)
+
+
+def _read(paths: Sequence[str], options: Options, watch: Watch | None, title: str = "") -> tuple[Contents, Columns, Faults]:
+    """Everything that counts, added up; without a `watch` nothing is shown while it is read, and no file is refused, as it may yet fill."""
+    from contextkit.importers.found import files_at
+    from contextkit.importers.source import Faults
+    from contextkit.ledger.judged import judged
+    from contextkit.report.contents import Chosen, Gathering
+    from contextkit.report.html.columns import Columns
+
+    faults, columns, files = Faults(), Columns(), files_at(paths)
+    also: list[Callable[[Judged], None]] = [columns] if options.html else []
+    if options.face == "csv" and not options.by:
+        from contextkit.report.plain.csv import Calls
+
+        also.append(Calls(sys.stdout))
+    gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
+    gathering.add_all(judged(_records(files, set(paths) if watch else set(), faults, watch)))
+    said = [(fault.file, fault.line, fault.what) for fault in faults.kept]
+    name = title or (files[0] if len(files) == 1 else f"{len(files):,} files")
+    is_partial = bool(watch and watch.is_stopped)
+    return gathering.contents(name, is_partial=is_partial, faults=said, n_faults=len(faults)), columns, faults
+
+
+def _records(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
+    """The records of all files; one that was not named itself and cannot be read is a fault."""
+    for file in watch.parts(files) if watch else files:
+        rows = _of(file, file in named, faults)
+        yield from watch.share(rows, _about(file)) if watch else rows
+
+
+def _of(file: str, is_named: bool, faults: Faults) -> Iterator[Record]:
+    from contextkit.errors import UnreadableLog
+    from contextkit.importers.found import records_at
+
+    try:
+        yield from records_at(file, faults)[1]
+    except UnreadableLog as error:
+        if is_named:
+            raise
+        faults.add(file, 0, str(error).removeprefix(f"{file} line 1: ").removeprefix(f"{file}: "))
+
+
+def _about(file: str) -> int:
+    """How many records a file may hold."""
+    path = Path(file)
+    return max(1, path.stat().st_size // BYTES_A_RECORD) if path.is_file() else BYTES_A_RECORD
+
+
+def _show(contents: Contents, columns: Columns, options: Options) -> None:
+    from contextkit.report.plain.csv import write_groups
+    from contextkit.report.plain.document import document
+    from contextkit.report.plain.markdown import markdown
+
+    if options.html:
+        from contextkit.report.html.page import page
+
+        Path(options.html).write_text(page(contents, columns), encoding="utf-8", newline="\n")
+    if options.face == "json":
+        click.echo(document(contents))
+    elif options.face == "markdown":
+        click.echo(markdown(contents), nl=False)
+    elif options.face == "csv" and options.by:
+        write_groups(sys.stdout, options.by, contents.summary.groups)
+    elif options.face == "terminal":
+        from contextkit.report.terminal import show
+
+        show(contents)
+        if options.html:
+            click.echo(f"\nthe page is {options.html}")
 
 
 def _say(faults: Faults) -> None:
@@ -48,3 +217,54 @@ def _say(faults: Faults) -> None:
         click.echo(str(fault), err=True)
     if len(faults) > len(faults.kept):
         click.echo(f"and {len(faults) - len(faults.kept)} more of the same", err=True)
+
+
+# A live session ---------------------------------------------------------------------------------------------------------------
+
+
+def _follow(paths: tuple[str, ...], options: Options) -> None:
+    """What is being written is read anew whenever it has grown: so each format is followed, with what its reader holds back to the end."""
+    from contextkit.report.following import follow
+
+    if options.face != "terminal" or "-" in paths:
+        raise click.UsageError("--follow draws on the terminal what grows in files: leave out --json, --csv, --markdown and -")
+    live = _Live(paths)
+    drawn = replace(options, html=None)
+    follow(lambda: _read(live.files, drawn, None, live.title)[0], live.look)
+    contents, columns, faults = _read(live.files, options, None, live.title)
+    _show(contents, columns, options)
+    _say(faults)
+
+
+class _Live:
+    """The files of what is being written now: those named, or of a folder or pattern the one written last and its neighbours in time."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths, self._named = paths, {path for path in paths if Path(path).is_file()}
+        self.files: list[str] = []
+        """Once a file is among them it stays."""
+        self.look()
+
+    @property
+    def title(self) -> str:
+        """What is followed, in words."""
+        return self.files[0] if len(self.files) == 1 else f"{len(self.files):,} files being written"
+
+    def look(self) -> Hashable:
+        """What changes when any of them grows, or one comes."""
+        from contextkit.importers.found import files_at
+
+        written = {file: status for file in files_at(self._paths) if (status := _status(file))}
+        latest = max((at for at, _ in written.values()), default=0.0)
+        known = {*self.files, *self._named}
+        self.files = [file for file, (at, _) in written.items() if file in known or at >= latest - RECENT]
+        return tuple((file, *written[file]) for file in self.files)
+
+
+def _status(file: str) -> tuple[float, int] | None:
+    """When a file was written last and its size; None for one that has gone."""
+    try:
+        status = Path(file).stat()
+    except FileNotFoundError:
+        return None
+    return status.st_mtime, status.st_size

@@ -1,18 +1,21 @@
 """A Summary on a terminal: totals, the hit rate call by call, and every miss with its cause and its price.
 
-Takes a `Summary`, prints tables; readable without colour, in forty columns, and where only ASCII can be shown. Knows nothing of
-ledgers or importers. rich is imported when something is drawn.
+Takes a `Summary`, or the `Contents` of a report, prints tables; readable without colour, in forty columns, and where only ASCII can be
+shown. Knows nothing of ledgers or importers. rich is imported when something is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row, Summary, dollars
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows
 from contextkit.report.figures import shares, sparkline
+from contextkit.report.fixes import provider_says
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,28 +26,40 @@ NARROW = 76
 """Columns; below, tables drop what can be read elsewhere."""
 SHOWN = 20
 """Misses listed in full; the dearest ones where there are more."""
+ROWS, GROUPS = 10, 30
+"""Models and lanes, and rows of a grouping, listed in full; the dearest ones where there are more."""
 UNKNOWN = "unknown"
 """Where nobody said; never 0."""
 
 
-def show(summary: Summary, file: TextIO | None = None) -> None:
-    """Print `summary` to `file`, standard output by default: colour, width and character set are those of the terminal."""
+def show(report: Summary | Contents, file: TextIO | None = None) -> None:
+    """Print `report` to `file`, standard output by default: colour, width and character set are those of the terminal."""
     from rich.console import Console
 
-    _draw(summary, Console(file=file, highlight=False, soft_wrap=False))
+    draw(_contents(report), Console(file=file, highlight=False, soft_wrap=False))
 
 
-def text(summary: Summary, width: int = 100) -> str:
+def text(report: Summary | Contents, width: int = 100) -> str:
     """What `show` prints, without colour, in `width` columns."""
     from rich.console import Console
 
     page = StringIO()
-    _draw(summary, Console(file=page, width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False))
+    console = Console(file=page, width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False)
+    draw(_contents(report), console)
     return page.getvalue()
 
 
-def _draw(summary: Summary, console: Console) -> None:
-    is_ascii = console.options.ascii_only
+def _contents(report: Summary | Contents) -> Contents:
+    return report if isinstance(report, Contents) else Contents("", report)
+
+
+def draw(contents: Contents, console: Console) -> None:
+    """Print a report on a console of rich's."""
+    summary, is_ascii = contents.summary, console.options.ascii_only
+    if contents.title:
+        _say(console, contents.title)
+    if contents.is_partial:
+        _say(console, "partial: reading was cut short, these are the figures of what was read", style="bold")
     _say(console, str(summary), style="bold")
     if not summary.calls:
         return
@@ -52,10 +67,10 @@ def _draw(summary: Summary, console: Console) -> None:
     _say(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
     parts = "  ".join(f"{name} {share:.1%}" for name, share in shares(summary.usage))
     _say(console, f"input     {parts or UNKNOWN}")
-    _print(console, _totals(summary, console))
-    if summary.misses:
-        _print(console, _missed(summary, console))
-        _explain(summary, console)
+    _totals(contents, console)
+    if summary.losses:
+        _print(console, _missed(contents, console))
+    _explain(contents, console)
 
 
 def _say(console: Console, line: str, style: str = "") -> None:
@@ -93,18 +108,26 @@ def _table(*columns: tuple[str, bool]) -> Table:
     return table
 
 
-def _totals(summary: Summary, console: Console) -> Table:
-    """All calls, then one row a model and a lane where there are several."""
-    rows = [("", summary.total), *_several("model", summary.models), *_several("lane", summary.lanes)]
-    columns = [column for column in _TOTALS if console.width >= NARROW or column[2]]
-    table = _table(("", False), *((heading, True) for heading, _, _ in columns))
-    for kind, row in rows:
-        table.add_row(_cell(f"{kind} {row.name}".strip(), console), *(cell(row) for _, cell, _ in columns))
-    return table
+def _totals(contents: Contents, console: Console) -> None:
+    """All calls, then a row a model and a lane where there are several, then the groups that were asked for."""
+    summary, by = contents.summary, contents.by
+    _rows(console, "", [summary.total], 1)
+    for kind, rows in (("model", summary.models), ("lane", summary.lanes)):
+        if len(rows) > 1 and kind != by:
+            _rows(console, kind, rows, ROWS)
+    if by:
+        _rows(console, by, summary.groups, GROUPS)
 
 
-def _several(kind: str, rows: Sequence[Row]) -> list[tuple[str, Row]]:
-    return [(kind, row) for row in rows] if len(rows) > 1 else []
+def _rows(console: Console, kind: str, rows: Sequence[Row], most: int) -> None:
+    """A table of the dearest rows, and how many it leaves out."""
+    columns = [column for column in _TOTALS if console.width >= column[2]]
+    table = _table((kind, False), *((heading, True) for heading, _, _ in columns))
+    for row in dearest_rows(rows, most):
+        table.add_row(_cell(row.name, console), *(cell(row) for _, cell, _ in columns))
+    _print(console, table)
+    if len(rows) > most:
+        _say(console, f"and {len(rows) - most:,} more {kind}s, less dear")
 
 
 def _rate(row: Row) -> str:
@@ -119,41 +142,47 @@ def _money(amount: float | None) -> str:
     return UNKNOWN if amount is None else dollars(amount)
 
 
-_TOTALS: tuple[tuple[str, Callable[[Row], str], bool], ...] = (
-    ("calls", lambda row: _count(row.calls), True),
-    ("read", _rate, True),
-    ("input", lambda row: _count(row.usage.prompt if row.calls_with_usage else None), False),
-    ("output", lambda row: _count(row.usage.output if row.calls_with_usage else None), False),
-    ("spent", lambda row: _money(row.cost_usd), True),
-    ("saved", lambda row: _money(row.saved_usd), False),
-    ("misses", lambda row: _count(row.n_misses), True),
+_TOTALS: tuple[tuple[str, Callable[[Row], str], int], ...] = (
+    ("calls", lambda row: _count(row.calls), 0),
+    ("read", _rate, 0),
+    ("input", lambda row: _count(row.usage.prompt if row.calls_with_usage else None), NARROW),
+    ("output", lambda row: _count(row.usage.output if row.calls_with_usage else None), 100),
+    ("spent", lambda row: _money(row.cost_usd), 0),
+    ("saved", lambda row: _money(row.saved_usd), 90),
+    ("misses", lambda row: _count(row.n_misses), 0),
 )
-"""(heading, cell, whether narrow terminals have it)."""
+"""(heading, cell, columns a terminal needs to show it)."""
 
 
-def _missed(summary: Summary, console: Console) -> Table:
-    is_wide = console.width >= NARROW
-    table = _table(("call", True), ("cause", False), *([("where", False)] if is_wide else []), ("lost tokens", True), ("cost", True))
-    for miss in _dearest(summary.misses):
-        where = [_cell(_where(miss), console)] if is_wide else []
-        table.add_row(f"{miss.index + 1}", miss.cause, *where, _count(miss.lost_tokens), _money(miss.cost_usd))
+def _missed(contents: Contents, console: Console) -> Table:
+    is_wide, has_verdicts = console.width >= NARROW, bool(contents.verdicts)
+    middle = [*([("where", False)] if is_wide else []), *([("provider", False)] if is_wide and has_verdicts else [])]
+    table = _table(("call", True), ("cause", False), *middle, ("lost tokens", True), ("cost", True))
+    for miss in dearest_misses(contents.summary.losses, SHOWN):
+        said = [_where(miss), *([_said(contents.verdicts, miss)] if has_verdicts else [])] if is_wide else []
+        cells = [_cell(words, console) for words in said]
+        table.add_row(f"{miss.index + 1}", miss.cause, *cells, _count(miss.lost_tokens), _money(miss.cost_usd))
     return table
-
-
-def _dearest(misses: Sequence[Miss]) -> list[Miss]:
-    """The ones to show, in the order they happened."""
-    return sorted(sorted(misses, key=lambda miss: -miss.lost_tokens)[:SHOWN], key=lambda miss: miss.index)
 
 
 def _where(miss: Miss) -> str:
     return miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
 
 
-def _explain(summary: Summary, console: Console) -> None:
+def _said(verdicts: Mapping[int, str], miss: Miss) -> str:
+    """The provider's own verdict beside our cause."""
+    return provider_says(miss.cause, verdicts.get(miss.index, ""))
+
+
+def _explain(contents: Contents, console: Console) -> None:
     """What the table leaves out."""
-    left = len(summary.misses) - SHOWN
-    if left > 0:
-        _say(console, f"and {left} more, smaller ones")
+    lost, free = contents.summary.losses, Counter(miss.cause for miss in contents.summary.misses if not miss.lost_tokens)
+    if len(lost) > SHOWN:
+        _say(console, f"and {len(lost) - SHOWN} more, smaller ones")
     if console.width < NARROW:
-        for miss in _dearest(summary.misses):
-            _say(console, f"{miss.index + 1}: {_where(miss)}")
+        for miss in dearest_misses(lost, SHOWN):
+            said = _said(contents.verdicts, miss)
+            _say(console, f"{miss.index + 1}: {_where(miss)}{f'; provider {said}' if said else ''}")
+    if free:
+        _say(console, "")
+        _say(console, f"lost nothing, so not listed: {', '.join(f'{n:,} {cause}' for cause, n in free.items())}")

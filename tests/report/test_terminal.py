@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,8 @@ from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.figures import RAMP, UNKNOWN, buckets, losses, shares, sparkline
-from contextkit.report.terminal import SHOWN, show, text
+from contextkit.report.terminal import GROUPS, ROWS, SHOWN, show, text
+from tests.report.made_up import gathered, many_sessions, one_session
 
 
 def a_summary(*calls: tuple[str, Usage | None], gap: float = 30) -> Summary:
@@ -51,12 +54,12 @@ def test_an_unknown_price_is_said_and_no_amount_is_made_up() -> None:
 
 def test_several_models_have_a_row_each() -> None:
     page = text(a_summary((OPUS, FIRST), ("claude-sonnet-4-5", FIRST)))
-    assert f"model {OPUS}" in page and "model claude-sonnet-4-5" in page
+    assert {OPUS, "claude-sonnet-4-5"} <= {line.split(" ")[0] for line in page.splitlines()}
 
 
 def test_names_are_never_read_as_markup() -> None:
     page = text(a_summary(("[bold]me[/]", FIRST), (OPUS, LOST)), 120)
-    assert "model [bold]me[/]" in page
+    assert "\n[bold]me[/]  " in page
     assert "anthropic/[bold]me[/] → " in page
 
 
@@ -65,7 +68,7 @@ def test_an_empty_ledger_is_one_line() -> None:
 
 
 def test_many_misses_are_cut_to_the_largest() -> None:
-    page = text(a_summary(*[(OPUS, LOST)] * (SHOWN + 6)))
+    page = text(a_summary(*[(OPUS, LOST)] * (SHOWN + 7)))
     assert "and 6 more" in page
 
 
@@ -108,3 +111,28 @@ def test_losses_by_cause_the_largest_first() -> None:
     summary = a_summary((OPUS, FIRST), (OPUS, LOST), ("claude-sonnet-4-5", LOST), ("claude-sonnet-4-5", LOST))
     assert [(loss.cause, loss.n) for loss in losses(summary)] == [("unknown", 2), ("model_changed", 1)]
     assert sum(loss.lost_tokens for loss in losses(summary)) == sum(miss.lost_tokens for miss in summary.misses)
+
+
+def test_a_grouping_has_a_row_each_and_the_dearest_are_kept() -> None:
+    contents, _ = gathered(many_sessions(80), by="session")
+    page = text(contents, 120)
+    rows = [line for line in page.splitlines() if re.match(r"\w+/\d{4} ", line)]
+    assert len(rows) == GROUPS and "and 50 more sessions, less dear" in page
+    assert len(re.findall(r"^\w+/\d{4}/(?:main|a1) ", page, re.MULTILINE)) == ROWS
+    assert "more lanes, less dear" in page
+    dearest = max(contents.summary.groups, key=lambda row: row.cost_usd or 0)
+    assert any(line.startswith(dearest.name) for line in rows)
+
+
+@pytest.mark.parametrize("width", [40, 120])
+def test_the_provider_s_verdict_stands_beside_the_cause(width: int) -> None:
+    contents, _ = gathered(one_session(600))
+    assert contents.verdicts
+    page = " ".join(text(contents, width).split())
+    assert "says messages_changed" in page or "says system_changed" in page
+
+
+def test_a_report_cut_short_says_so_first() -> None:
+    contents, _ = gathered(one_session(9))
+    lines = text(replace(contents, is_partial=True)).splitlines()
+    assert lines[0] == "made-up.jsonl" and lines[1].startswith("partial: ")

@@ -1,0 +1,120 @@
+"""The calls of a report, kept for its page: a few numbers a call in flat arrays, so that a gigabyte of logs fits.
+
+Takes judged calls one by one, gives `Session`s. Knows nothing of HTML.
+"""
+
+from __future__ import annotations
+
+from array import array
+from math import isnan, nan
+
+from contextkit.ledger.judged import Judged
+from contextkit.ledger.misses import Miss
+
+UNKNOWN = -1
+"""A count nobody knows."""
+COUNTS = ("read", "write", "fresh", "output")
+"""Counters of a call, the order in which `Session.counts` holds them."""
+
+
+class Session:
+    """One conversation, a column a fact, a place a call."""
+
+    __slots__ = ("agents", "at", "cost", "counts", "lane", "lanes", "misses", "model", "models", "name", "project")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.project = name, ""
+        self.at = array("d")
+        self.cost = array("d")
+        """Dollars; NaN for unknown."""
+        self.counts = tuple(array("q") for _ in COUNTS)
+        self.lane, self.model = array("l"), array("l")
+        self.lanes: dict[str, int] = {}
+        self.models: dict[str, int] = {}
+        self.agents: dict[int, str] = {}
+        """Lane → who it is."""
+        self.misses: dict[int, tuple[Miss, str]] = {}
+        """Call → its miss and what the provider said of it."""
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def add(self, call: Judged) -> None:
+        """One more call."""
+        exchange, usage = call.exchange, call.usage
+        if call.miss:
+            self.misses[len(self.at)] = call.miss, call.verdict
+        self.at.append(exchange.at)
+        self.cost.append(nan if call.cost_usd is None else call.cost_usd)
+        write = None if usage is None or usage.write_5m is None or usage.write_1h is None else usage.write_5m + usage.write_1h
+        billed = (usage.read, write, usage.fresh, usage.output) if usage else (None,) * 4
+        for column, count in zip(self.counts, billed, strict=True):
+            column.append(UNKNOWN if count is None else count)
+        self.lane.append(self.lanes.setdefault(exchange.lane, len(self.lanes)))
+        self.model.append(self.models.setdefault(exchange.model, len(self.models)))
+        self.agents[self.lane[-1]] = call.agent
+        self.project = call.project or self.project
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the calls with a price cost, None where none has one."""
+        known = [cost for cost in self.cost if not isnan(cost)]
+        return sum(known) if known else None
+
+    @property
+    def n_losses(self) -> int:
+        """Calls that lost something."""
+        return sum(miss.lost_tokens > 0 for miss, _ in self.misses.values())
+
+
+class Columns:
+    """Every session of a report; called with each call."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Session] = {}
+        """In order of appearance."""
+
+    def __call__(self, call: Judged) -> None:
+        """One more call."""
+        name = call.exchange.session
+        session = self.sessions.get(name)
+        if session is None:
+            session = self.sessions[name] = Session(name)
+        session.add(call)
+
+    def dearest(self) -> list[Session]:
+        """The sessions, those that cost most first, then those with most calls."""
+        ranked = [(-(session.cost_usd or 0.0), -len(session), place, session) for place, session in enumerate(self.sessions.values())]
+        return [session for *_, session in sorted(ranked, key=lambda row: row[:3])]
+
+
+class Sums:
+    """Calls added up: what a bar, a point or a line of a tree says."""
+
+    __slots__ = ("calls", "cost", "has_cost", "prompt", "read")
+
+    def __init__(self) -> None:
+        self.calls = self.read = self.prompt = 0
+        self.cost, self.has_cost = 0.0, False
+
+    def add(self, session: Session, place: int) -> None:
+        """One call of a session; a call whose bill is unknown counts as a call only."""
+        read, write, fresh, _ = (column[place] for column in session.counts)
+        self.calls += 1
+        if UNKNOWN not in (read, write, fresh):
+            self.read += read
+            self.prompt += read + write + fresh
+        cost = session.cost[place]
+        if not isnan(cost):
+            self.cost += cost
+            self.has_cost = True
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Tokens read over all input tokens, None where nothing is known."""
+        return self.read / self.prompt if self.prompt else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars, None where no call has a price."""
+        return self.cost if self.has_cost else None

@@ -1,0 +1,111 @@
+"""The pieces a page is made of: tables that screen readers can walk and narrow screens can show, bars, numbers in words.
+
+Takes plain values, gives HTML in which everything that came from a recording is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from contextkit.ledger.summary import dollars
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    heading: str
+    """Its name."""
+    is_number: bool = False
+    """Whether it is set right."""
+    is_extra: bool = False
+    """Whether narrow screens do without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Html:
+    """Text that is HTML already; what is not is escaped."""
+
+    text: str
+    """Safe to stand in the page."""
+
+
+Cell = str | Html
+
+
+def table(name: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, is_cards: bool = False) -> str:
+    """A table with a caption for screen readers, in a box that scrolls sideways; `is_cards`: on narrow screens each row is a card.
+
+    The roles repeat what the elements mean, which browsers forget where rows are laid out as cards.
+    """
+    head = "".join(f'<th scope="col" role="columnheader"{_classes(column)}>{escape(column.heading)}</th>' for column in columns)
+    body = "".join(_row(columns, row, is_cards) for row in rows)
+    kind = ' class="cards"' if is_cards else ""
+    return (
+        f'<div class="box" role="region" tabindex="0" aria-label="{escape(name)}"><table role="table"{kind}>'
+        f"<caption>{escape(name)}</caption>"
+        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>\n'
+    )
+
+
+def _row(columns: Sequence[Column], row: Sequence[Cell], is_card: bool) -> str:
+    opening, closing = ("<div>", "</div>") if is_card else ("", "")
+    label = escape(columns[0].heading)
+    first = f'<th scope="row" role="rowheader" data-label="{label}"{_classes(columns[0])}>{shown(row[0])}</th>'
+    rest = "".join(
+        f'<td role="cell" data-label="{escape(column.heading)}"{_classes(column)}>{opening}{shown(cell)}{closing}</td>'
+        for column, cell in zip(columns[1:], row[1:], strict=True)
+    )
+    return f'<tr role="row">{first}{rest}</tr>\n'
+
+
+def _classes(column: Column) -> str:
+    names = [name for name, is_so in (("n", column.is_number), ("extra", column.is_extra)) if is_so]
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+def shown(cell: Cell) -> str:
+    """A cell as HTML."""
+    return cell.text if isinstance(cell, Html) else escape(cell)
+
+
+def coded(text: str) -> Html:
+    """Our own words, what stands in backticks as code.
+
+    >>> coded("run `make`").text
+    'run <code>make</code>'
+    """
+    parts = escape(text).split("`")
+    return Html("".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts)))
+
+
+def bar(share: float | None) -> Html:
+    """A share of 1 as a number and a bar beside it; the bar is for eyes only."""
+    if share is None:
+        return Html(UNKNOWN)
+    width = f"{max(0.0, min(1.0, share)) * 100:.1f}"
+    drawn = f'<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect width="{width}" height="10"/></svg>'
+    return Html(f'<span class="share">{percent(share)}</span>{drawn}')
+
+
+def percent(share: float | None) -> str:
+    """A share of 1 in words.
+
+    >>> percent(0.941), percent(None)
+    ('94.1 %', 'unknown')
+    """
+    return UNKNOWN if share is None else f"{share * 100:.1f} %"
+
+
+def money(amount: float | None) -> str:
+    """Dollars in words."""
+    return UNKNOWN if amount is None else dollars(amount)
+
+
+def count(number: int | None) -> str:
+    """A count in words."""
+    return UNKNOWN if number is None else f"{number:,}"

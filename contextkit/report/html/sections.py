@@ -1,0 +1,181 @@
+"""The sections of the page, top to bottom: what was lost and how to end it, then the charts with their tables, then where the money went.
+
+Takes `Contents` and what is drawn, gives HTML, in which everything that came from a recording is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from contextkit.canonical import Json
+from contextkit.ledger.misses import Miss
+from contextkit.ledger.summary import Row
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows
+from contextkit.report.figures import Loss, losses
+from contextkit.report.fixes import fix_of, provider_says
+from contextkit.report.html.columns import Session, Sums
+from contextkit.report.html.markup import Cell, Column, Html, bar, coded, count, money, percent, table
+from contextkit.report.html.series import WORDS, Series
+from contextkit.report.html.tree import tree
+
+SESSIONS, ROWS, MISSES = 50, 40, 200
+"""Rows of the tables: sessions, groups, misses; the dearest ones where there are more."""
+
+
+def sections(contents: Contents, ranked: Sequence[Session], over_time: Series, waterfalls: Sequence[dict[str, Json]]) -> Iterator[str]:
+    """Each section in turn; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn."""
+    yield f"<header><h1>Prompt cache report</h1><p>{escape(contents.title)}</p>"
+    if contents.is_partial:
+        yield '<p class="warning">Partial: reading was cut short; these are the figures of what was read.</p>'
+    yield f"<p><strong>{escape(str(contents.summary))}</strong></p></header>\n"
+    if not contents.summary.calls:
+        return
+    yield _tiles(contents)
+    yield "<noscript><p>The charts need scripts, which this browser does not run; every number is in the tables.</p></noscript>\n"
+    yield from _misses(contents)
+    yield _waterfall(waterfalls, len(ranked))
+    yield from _time(over_time)
+    yield from _groups(contents)
+    yield from _sessions(ranked, {str(one["name"]) for one in waterfalls})
+    yield f'<section id="tree" aria-labelledby="h-tree"><h2 id="h-tree">Where the money went</h2>\n{tree(ranked)}</section>\n'
+    yield from _faults(contents)
+
+
+def _tiles(contents: Contents) -> str:
+    summary = contents.summary
+    costs = [miss.cost_usd for miss in summary.losses]
+    lost = sum(cost for cost in costs if cost is not None) if any(cost is not None for cost in costs) or not costs else None
+    tiles = (
+        ("read from cache", percent(summary.hit_rate)), ("spent", money(summary.cost_usd)),
+        ("saved by the cache", money(summary.saved_usd)),
+        ("lost to misses", money(lost if summary.cost_usd is not None else None)), ("calls", count(summary.calls)),
+    )  # fmt: skip
+    return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>\n'
+
+
+def _misses(contents: Contents) -> Iterator[str]:
+    lost = contents.summary.losses
+    yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses and their fixes</h2>\n'
+    if not lost:
+        yield "<p>No call read clearly less than it could have.</p></section>\n"
+        return
+    causes = [Column("cause"), Column("misses", True), Column("lost tokens", True), Column("saves up to", True), Column("fix")]
+    yield table("Misses by cause, with what to do", causes, map(_cause, losses(contents.summary)), is_cards=True)
+    yield (
+        '<p class="note">A fix saves at most what its misses cost above reading; one that is itself paid for, such as a longer lifetime, '
+        "saves less.</p>\n"
+    )
+    shown = dearest_misses(lost, MISSES)
+    said = any(contents.verdicts.get(miss.index) for miss in shown)
+    columns = [Column("call", True), Column("session", is_extra=True), Column("cause"), Column("where")]
+    columns += [Column("provider")] if said else []
+    columns += [Column("lost tokens", True), Column("cost", True), Column("fix")]
+    yield f"<details{' open' if len(shown) <= 12 else ''}><summary>Each miss</summary>"
+    rows = (_miss(contents, miss, said) for miss in shown)
+    yield table("Each miss with its place, its cost and its fix", columns, rows, is_cards=True)
+    if len(lost) > len(shown):
+        yield f'<p class="note">and {len(lost) - len(shown):,} more, smaller ones.</p>'
+    yield "</details></section>\n"
+
+
+def _cause(loss: Loss) -> Sequence[Cell]:
+    return loss.cause, count(loss.n), count(loss.lost_tokens), money(loss.cost_usd), coded(fix_of(loss.cause).text)
+
+
+def _miss(contents: Contents, miss: Miss, has_verdicts: bool) -> Sequence[Cell]:
+    where = miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
+    said = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
+    session = contents.sessions.get(miss.index, "")
+    return (f"{miss.index + 1}", session, miss.cause, where, *said, count(miss.lost_tokens), money(miss.cost_usd), fix_of(miss.cause).short)
+
+
+def _waterfall(waterfalls: Sequence[dict[str, Json]], n_sessions: int) -> str:
+    """Where the script draws one session; without it, a table says what each session read."""
+    left = n_sessions - len(waterfalls)
+    bound = f" The {len(waterfalls)} dearest of {n_sessions:,} sessions can be drawn; all are in the sums." if left else ""
+    names = "".join(
+        f'<option value="{i}">{escape(str(one["name"]))} ({count(one["calls"])} calls, {money(one["cost"])})</option>'
+        for i, one in enumerate(waterfalls)
+    )
+    return (
+        '<section id="waterfall" aria-labelledby="h-waterfall"><h2 id="h-waterfall">One session, call by call</h2>\n'
+        f'<p class="note" id="waterfall-help">One bar a call: tokens read from cache, written to it, and fresh. A dashed frame is what '
+        f"could have been read and was not. Arrow keys walk from call to call, M to the next miss, Shift+M to the one before.{bound}</p>\n"
+        f'<div class="controls"><label>Session <select id="session">{names}</select></label> '
+        '<label id="lane-label" hidden>Lane <select id="lane"></select></label> '
+        '<span><button type="button" id="narrower" aria-label="Narrower bars">\u2212</button> '
+        '<button type="button" id="wider" aria-label="Wider bars">+</button></span></div>\n'
+        '<ul class="legend" id="waterfall-legend"></ul><div class="chart" id="waterfall-chart"></div>'
+        '<p class="told" id="waterfall-told" role="status"></p>\n'
+        '<details id="turns"><summary>The same as a table</summary><div id="turns-table"></div></details></section>\n'
+    )
+
+
+def _time(over_time: Series) -> Iterator[str]:
+    word = WORDS[over_time.step_seconds]
+    yield (
+        '<section id="time" aria-labelledby="h-time"><h2 id="h-time">Hit rate over time</h2>\n'
+        f'<p class="note">Tokens read over all input tokens, one point for each {word} (UTC) with calls. '
+        "Arrow keys walk from point to point.</p>\n"
+        '<div class="controls"><label>A line for each <select id="lines"><option value="models">model</option>'
+        '<option value="sessions">session</option></select></label></div>\n'
+        '<ul class="legend" id="time-legend"></ul><div class="chart" id="time-chart"></div>'
+        '<p class="told" id="time-told" role="status"></p>\n<details><summary>The same as a table</summary>'
+    )
+    columns = [Column("from (UTC)"), Column("calls", True), Column("read"), Column("input", True, True), Column("spent", True)]
+    yield table(f"Hit rate for each {word}", columns, (_step(at, one) for at, one in over_time.all.points))
+    yield "</details></section>\n"
+
+
+def _step(at: int, one: Sums) -> Sequence[Cell]:
+    start = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    return start, count(one.calls), bar(one.hit_rate), count(one.prompt), money(one.cost_usd)
+
+
+def _groups(contents: Contents) -> Iterator[str]:
+    kinds = [("model", contents.summary.models), *([(contents.by, contents.summary.groups)] if contents.by not in ("", "model") else [])]
+    for kind, rows in kinds:
+        shown = dearest_rows(rows, ROWS)
+        columns = [Column(kind), Column("calls", True), Column("read"), Column("input", True, True), Column("output", True, True)]
+        columns += [Column("spent", True), Column("saved", True, True), Column("misses", True)]
+        yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n'
+        yield table(f"Calls by {kind}", columns, (_group(row) for row in shown))
+        yield f'<p class="note">and {len(rows) - len(shown):,} more.</p>' if len(rows) > len(shown) else ""
+        yield "</section>\n"
+
+
+def _group(row: Row) -> Sequence[Cell]:
+    usage = row.usage if row.calls_with_usage else None
+    tokens = count(usage.prompt if usage else None), count(usage.output if usage else None)
+    return row.name, count(row.calls), bar(row.hit_rate), *tokens, money(row.cost_usd), money(row.saved_usd), count(row.n_misses)
+
+
+def _sessions(ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
+    columns = [Column("session"), Column("project", is_extra=True), Column("started (UTC)", is_extra=True), Column("calls", True)]
+    columns += [Column("read"), Column("spent", True), Column("misses", True)]
+    yield '<section id="sessions" aria-labelledby="h-sessions"><h2 id="h-sessions">Sessions</h2>\n'
+    yield table("Sessions, the dearest first", columns, (_session(session, names) for session in ranked[:SESSIONS]))
+    yield f'<p class="note">and {len(ranked) - SESSIONS:,} more, less dear.</p>' if len(ranked) > SESSIONS else ""
+    yield "</section>\n"
+
+
+def _session(session: Session, names: set[str]) -> Sequence[Cell]:
+    sums = Sums()
+    for place in range(len(session)):
+        sums.add(session, place)
+    name = escape(session.name)
+    link: Cell = Html(f'<a href="#waterfall" data-session="{name}">{name}</a>') if session.name in names else session.name
+    started = datetime.fromtimestamp(min(session.at), UTC).strftime("%Y-%m-%d %H:%M")
+    return link, session.project, started, count(sums.calls), bar(sums.hit_rate), money(sums.cost_usd), count(session.n_losses)
+
+
+def _faults(contents: Contents) -> Iterator[str]:
+    if not contents.n_faults:
+        return
+    yield '<section aria-labelledby="h-faults"><h2 id="h-faults">What is wrong with the recordings</h2>'
+    yield f"<p>{contents.n_faults:,} faults.</p>"
+    rows = ((file, str(line) if line else "", what) for file, line, what in contents.faults)
+    yield table("Faults, the first few of each kind", [Column("file"), Column("line", True), Column("what")], rows, is_cards=True)
+    yield "</section>\n"

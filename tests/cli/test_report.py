@@ -1,0 +1,215 @@
+"""`contextkit report` as people call it: every face, every choice, Ctrl-C, a live session, what is wrong with the files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from contextkit.ledger.row import Record, encode
+from tests.cli.conftest import COMMAND, Run, pi_session
+from tests.report.made_up import many_sessions, one_session
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+HEADER = b'{"contextkit_ledger":1}\n'
+
+
+def ledger(path: Path, records: Iterable[Record], header: bytes = HEADER) -> Path:
+    """A ledger of ours; without a header, lines to go behind one."""
+    with path.open("ab") as file:
+        file.write(header + b"".join(encode(record) + b"\n" for record in records))
+    return path
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    return ledger(tmp_path / "many.jsonl", many_sessions(12))
+
+
+@pytest.mark.parametrize("by", ["day", "session", "model", "agent", "project"])
+def test_each_grouping_is_a_table_whose_rows_add_up(run: Run, many: Path, by: str) -> None:
+    said = json.loads(run("report", many, "--by", by, "--json").out)
+    assert sum(row["calls"] for row in said["groups"]) == said["total"]["calls"] and said["by"] == by
+    page = run("report", many, "--by", by).out
+    assert all(row["name"] in page for row in said["groups"])
+
+
+def test_every_face_tells_of_the_same_calls(run: Run, many: Path, tmp_path: Path) -> None:
+    total = json.loads(run("report", many, "--json").out)["total"]
+    rows = list(csv.DictReader(io.StringIO(run("report", many, "--csv").out)))
+    assert len(rows) == total["calls"] and sum(int(row["read"]) for row in rows) == total["usage"]["read"]
+    assert f"{total['calls']:,}" in run("report", many, "--markdown").out
+    grouped = list(csv.DictReader(io.StringIO(run("report", many, "--csv", "--by", "model").out)))
+    assert sum(int(row["calls"]) for row in grouped) == total["calls"]
+    ended = run("report", many, "--html", tmp_path / "out.html")
+    assert ended.code == 0 and "the page is" in ended.out
+    assert "many.jsonl" in (tmp_path / "out.html").read_text("utf-8")
+
+
+def test_a_page_and_another_face_are_made_in_one_go(run: Run, many: Path, tmp_path: Path) -> None:
+    ended = run("report", many, "--json", "--html", tmp_path / "out.html")
+    assert json.loads(ended.out)["total"]["calls"] and (tmp_path / "out.html").stat().st_size > 50_000
+
+
+def test_since_until_and_session_choose_what_counts(run: Run, many: Path) -> None:
+    def calls(*options: str) -> int:
+        return int(json.loads(run("report", many, "--json", *options).out)["total"]["calls"])
+
+    days = {row["name"]: row["calls"] for row in json.loads(run("report", many, "--json", "--by", "day").out)["groups"]}
+    first, *rest = days
+    assert calls("--until", first) == days[first] and calls("--since", rest[0]) == sum(days[day] for day in rest)
+    assert calls("--since", first, "--until", first) == days[first]
+    assert calls("--since", f"{first}T00:00", "--until", f"{rest[0]}T00:00+00:00") == days[first]
+    assert calls("--since", "2w") == 0 or time.time() < 1_777_000_000
+    assert calls("--session", "shop/0000") == 16 and calls("--session", "shop/") > 16 and calls("--session", "absent") == 0
+
+
+@pytest.mark.parametrize("words", ["yesterday", "2026-13-01", "7y", ""])
+def test_a_time_that_is_none_is_refused_in_one_line(run: Run, many: Path, words: str) -> None:
+    ended = run("report", many, "--since", words)
+    assert ended.code == 2 and "is no time; write 2026-04-09" in ended.err and len(ended.err.splitlines()) == 1
+
+
+def test_a_first_write_before_the_days_asked_for_is_no_first_write_of_them(run: Run, tmp_path: Path) -> None:
+    path = ledger(tmp_path / "one.jsonl", one_session(40))
+    said = json.loads(run("report", path, "--json", "--since", "2026-04-09T01:05").out)
+    assert 0 < said["total"]["calls"] < 40 and said["misses"] == []
+
+
+def test_faults_are_on_standard_error_and_in_json_and_on_the_page(run: Run, many: Path, tmp_path: Path) -> None:
+    with many.open("ab") as file:
+        file.write(b'{"id":"cut')
+    ended = run("report", many, "--json", "--html", tmp_path / "out.html")
+    assert "an unfinished line" in ended.err and ended.code == 0
+    said = json.loads(ended.out)
+    assert said["n_faults"] == 1 and said["faults"][0]["what"].startswith("an unfinished line") and said["faults"][0]["line"] > 1
+    assert "an unfinished line" in (tmp_path / "out.html").read_text("utf-8")
+
+
+def test_a_file_of_a_folder_that_nobody_can_read_is_a_fault_and_one_named_is_refused(run: Run, many: Path) -> None:
+    (many.parent / "diary.txt").write_text("Dear diary\n")
+    ended = run("report", many.parent)
+    assert ended.code == 0 and "diary.txt: of no known format" in ended.err
+    assert run("report", many, many.parent / "diary.txt").code == 2
+
+
+def test_a_page_that_cannot_be_written_is_one_line(run: Run, many: Path, tmp_path: Path) -> None:
+    ended = run("report", many, "--html", tmp_path / "absent" / "out.html")
+    assert ended.code == 2 and "out.html" in ended.err and len(ended.err.splitlines()) == 1
+
+
+@posix
+@pytest.mark.parametrize("face", [[], ["--json"]])
+def test_ctrl_c_shows_what_is_done_and_says_that_it_is_partial(tmp_path: Path, face: list[str]) -> None:
+    """The last file is a pipe that nobody writes the end of."""
+    ledger(tmp_path / "a.jsonl", one_session(20))
+    os.mkfifo(tmp_path / "b.jsonl")
+    process = subprocess.Popen(
+        [*COMMAND, "report", "a.jsonl", "b.jsonl", *face], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with (tmp_path / "b.jsonl").open("wb") as pipe:
+        pipe.write(HEADER + b"".join(encode(record) + b"\n" for record in one_session(9, "other")))
+        pipe.write(b" " * (1 << 16) + b"\n")
+        pipe.flush()
+        time.sleep(0.7)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 130 and "partial" in err and "Traceback" not in err
+    if face:
+        said = json.loads(out)
+        assert said["partial"] is True and said["total"]["calls"] >= 20
+    else:
+        assert "partial: reading was cut short" in out and "read from cache" in out
+
+
+@posix
+def test_a_progress_bar_is_drawn_on_a_terminal_s_standard_error_only(many: Path, tmp_path: Path) -> None:
+    import pty
+
+    many.write_bytes(HEADER)
+    ledger(many, many_sessions(150), header=b"")
+    parent, child = pty.openpty()
+    ran = subprocess.run([*COMMAND, "report", many, many, "--json"], stdout=subprocess.PIPE, stderr=child, check=True)
+    os.close(child)
+    assert json.loads(ran.stdout)["total"]["calls"] > 1_000
+    assert re.search(rb"requests|reading", os.read(parent, 1 << 16))
+    os.close(parent)
+    quiet = subprocess.run([*COMMAND, "report", many, "--json"], capture_output=True, check=True)
+    assert quiet.stderr == b""
+
+
+def grown_pi(path: Path, calls: int) -> None:
+    pi_session(path, calls)
+
+
+def grown_ledger(path: Path, calls: int) -> None:
+    path.unlink(missing_ok=True)
+    ledger(path, one_session(calls))
+
+
+def grown_claude_code(path: Path, calls: int) -> None:
+    lines = []
+    for i in range(calls):
+        usage = {"input_tokens": 2, "cache_read_input_tokens": 5_000 * bool(i), "cache_creation_input_tokens": 5_000, "output_tokens": 9}
+        message = {"id": f"msg_{i}", "type": "message", "role": "assistant", "model": "claude-opus-4-5", "content": [], "usage": usage}
+        about = {"parentUuid": None, "isSidechain": False, "sessionId": "s", "cwd": "/shop", "version": "2.1.97", "uuid": f"u{i}"}
+        said = {**about, "type": "assistant", "requestId": f"req_{i}", "timestamp": f"2026-04-09T01:00:{i:02}.000Z", "message": message}
+        lines.append(json.dumps(said, separators=(",", ":")))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def grown_codex(path: Path, calls: int) -> None:
+    stamp = "2026-04-09T01:00:{:02}.000Z"
+    lines: list[dict[str, object]] = [{"timestamp": stamp.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/shop"}}]
+    lines.append({"timestamp": stamp.format(0), "type": "turn_context", "payload": {"model": "gpt-5.1-codex", "cwd": "/shop"}})
+    for i in range(1, calls + 1):
+        last = {"input_tokens": 9_000, "cached_input_tokens": 8_000, "output_tokens": 9, "total_tokens": 9_009}
+        info = {"total_token_usage": {name: count * i for name, count in last.items()}, "last_token_usage": last}
+        lines.append({"timestamp": stamp.format(i), "type": "event_msg", "payload": {"type": "token_count", "info": info}})
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+@posix
+@pytest.mark.parametrize("grow", [grown_ledger, grown_pi, grown_claude_code, grown_codex], ids=lambda grow: grow.__name__)
+def test_a_live_session_is_followed_to_its_last_call(tmp_path: Path, grow: object) -> None:
+    assert callable(grow)
+    path = tmp_path / "live.jsonl"
+    grow(path, 3)
+    process = subprocess.Popen([*COMMAND, "report", path, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert "read from cache" in process.stdout.readline()
+    grow(path, 7)
+    assert "read from cache" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0 and "Traceback" not in err
+    assert re.search(r"^all +7\b", out, re.MULTILINE), out
+
+
+@posix
+def test_of_a_folder_the_files_written_last_are_followed_and_new_ones_join(tmp_path: Path) -> None:
+    old = ledger(tmp_path / "old.jsonl", one_session(50, "old"))
+    os.utime(old, (1_700_000_000, 1_700_000_000))
+    ledger(tmp_path / "now.jsonl", one_session(4, "now"))
+    process = subprocess.Popen([*COMMAND, "report", tmp_path, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline()
+    ledger(tmp_path / "side.jsonl", one_session(6, "side"))
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    assert re.search(r"^all +10\b", out, re.MULTILINE) and "2 files being written" in out
+
+
+@pytest.mark.parametrize("options", [["--json"], ["--csv"], ["--markdown"]])
+def test_following_is_for_the_terminal(run: Run, many: Path, options: list[str]) -> None:
+    ended = run("report", many, "--follow", *options)
+    assert ended.code == 2 and "--follow draws on the terminal" in ended.err
