@@ -44,7 +44,7 @@ MISTAKES = {
     "a binary file, report": (["report", "binary.jsonl"], "binary.jsonl line 1: of no known format"),
     "a binary file, replay": (["replay", "binary.jsonl"], "binary.jsonl line 1: not JSON"),
     "a file without lines": (["report", "no-lines.jsonl"], "of no known format"),
-    "prose": (["report", "prose.txt"], "known are contextkit ledger, pi session"),
+    "prose": (["report", "prose.txt"], "known are contextkit ledger"),
     "a torn file, replay": (["replay", "torn.jsonl"], "torn.jsonl line 2: not JSON"),
     "an unknown model, replay": (["replay", "session.jsonl", "--model", "nonsense"], "no row for model 'nonsense'"),
     "an unknown model, demo": (["demo", "--model", "nonsense"], "no row for model 'nonsense'"),

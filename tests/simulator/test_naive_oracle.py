@@ -90,6 +90,8 @@ def test_a_real_session_is_billed_as_the_rules_say(
     provider: str, session: Path, recorded: list[Recorded], request: pytest.FixtureRequest
 ) -> None:
     """With the real client too: for Anthropic always, for OpenAI with `--full` (its beginning is in tests/cli/test_replay.py)."""
+    if provider == "openai-responses" and not request.config.getoption("--full"):
+        pytest.skip("the second of OpenAI's endpoints, over the whole session: with --full")
     has_client = provider == "anthropic" or request.config.getoption("--full")
     watch = Watch(Oracle({"anthropic": "anthropic_messages"}.get(provider, provider.replace("-", "_"))), recorded)
     with command_line(session, provider) if has_client else nullcontext(dict[str, Any]()) as figures:
