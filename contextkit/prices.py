@@ -55,6 +55,19 @@ def bills_writes(provider: str, model: str, at: float | None = None) -> bool:
     return _rates(provider, model, _moment(at)).has_write_price
 
 
+def price_rows(provider: str, model: str, at: float) -> tuple[bool, tuple[tuple[int, tuple[float, ...]], ...]]:
+    """The prices behind `cost_usd`, for engines that join them: whether writes are billed, and the tiers, the highest first.
+
+    Each tier is (prompt above so many tokens, dollars for one token fresh, read, written short, written long, generated). Prices of one
+    quarter of an hour are one. Raises `UnknownModel` as `cost_usd`.
+
+    >>> price_rows("anthropic", "claude-opus-4-5", 1_780_000_000.0)
+    (True, ((-1, (5e-06, 5e-07, 6.25e-06, 1e-05, 2.5e-05)),))
+    """
+    rates = _rates(provider, model, _moment(at))
+    return rates.has_write_price, rates.per_token
+
+
 _QUARTER = 900
 """Seconds: prices may depend on the time of day (DeepSeek's did), never on less than a quarter of an hour."""
 

@@ -31,7 +31,7 @@ BYTES_PER_TOKEN = 4
 NAMESPACES = ("", "", "")
 """No setting beside the text is known."""
 _KEYS = {"timestamp", "input", "output", "session_id"}
-_START = re.compile(rb'\{\s*"timestamp"\s*:\s*[\d.]+\s*,\s*"(?:input|session_id)"\s*:\s*"')
+_START = re.compile(rb'\{\s*"timestamp"\s*:\s*[\d.]+\s*,\s*(?:"session_id"\s*:\s*"[^"]*"\s*,\s*)?"input"\s*:\s*"')
 _CUT = re.compile(rb"\n\n+")
 
 

@@ -82,20 +82,23 @@ _SSE = re.compile(r"^(?:data|event|id|:)\s*:?", re.MULTILINE)
 
 
 def sse(text: str) -> Iterator[dict[str, Any]]:
-    r"""The JSON objects of server-sent events; one that was cut is left out.
+    r"""The JSON objects of server-sent events; one that was cut is left out, and so are those that only pass on a piece of the reply.
 
-    >>> list(sse('event: ping\ndata: {"type": "ping"}\n\ndata: [DONE]\n\n'))
-    [{'type': 'ping'}]
+    >>> list(sse('event: ping\ndata: {"type": "ping"}\n\ndata: {"type": "message_stop"}\n\ndata: [DONE]\n\n'))
+    [{'type': 'message_stop'}]
     """
-    data: list[str] = []
-    for line in [*text.splitlines(), ""]:
-        if line.startswith("data:"):
-            data.append(line[5:].removeprefix(" "))
-        elif not line.strip() and data:
+    if "\r" in text:  # lines end by these alone: the others that Python knows may stand inside a string
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    for block in text.split("\n\n"):
+        data = [line[5:].removeprefix(" ") for line in block.split("\n") if line.startswith("data:")]
+        if data and not _PASSED.match(data[0]):
             event = _json("\n".join(data))
-            data = []
             if isinstance(event, dict):
                 yield event
+
+
+_PASSED = re.compile(r'\{"type": ?"(?:content_block_(?:delta|start|stop)|ping|response\.[\w.]+\.delta)"')
+"""Events that are many and say nothing that is kept."""
 
 
 def amazon_events(raw: bytes) -> Iterator[dict[str, Any]]:
@@ -160,6 +163,11 @@ _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 _ENDS = ("stop_reason", "stopReason", "finish_reason", "finishReason", "done_reason")
 _ENDED = ("completed", "incomplete", "cancelled")
+_FACTS = frozenset({
+    *_COUNTS, *_IDS, *_MODELS, *_ENDS, "native_tokens_prompt", "provider_name", "provider", "session_id", "created", "created_at", "status",
+    "error", "choices", "candidates", "diagnostics", "prompt_cache_diagnostics",
+})  # fmt: skip
+"""Names of all that an answer is made of."""
 _NAME = re.compile(r"[\w./-]{1,64}")
 
 
@@ -178,6 +186,8 @@ def _hear(answer: Answer, event: dict[str, Any]) -> bool:
 
 
 def _take(answer: Answer, said: dict[str, Any]) -> bool:
+    if _FACTS.isdisjoint(said) and said.get("type") != "error":
+        return False
     is_known = False
     for name in _COUNTS:
         counts = said.get(name)

@@ -106,7 +106,11 @@ SHAPES: tuple[Counters, ...] = (
 
 def shape_of(counts: Mapping[str, Any]) -> Counters | None:
     """Whose words a usage is in, None where nobody's."""
-    return next((shape for shape in SHAPES if any(name in counts for name in shape.shown_by)), None)
+    for shape in SHAPES:
+        for name in shape.shown_by:
+            if name in counts:
+                return shape
+    return None
 
 
 def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
@@ -122,7 +126,7 @@ def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
     shape = shape_of(counts)
     if shape is None:
         return None
-    known = {name: _count(counts, getattr(shape, name), tell) for name in _COUNTS}
+    known = {name: _count(counts, paths, tell) for name, paths in _PATHS[shape.name]}
     if shape.leaves_out_zeros:
         known.update({name: known[name] or 0 for name in ("read", "output", "beside")})
     short, long = _writes(shape, known, tell)
@@ -137,19 +141,27 @@ def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
 
 
 _COUNTS = ("whole", "fresh", "read", "write", "short", "long", "output", "beside")
+_PATHS = {
+    shape.name: [(name, [tuple(path.split(".")) for path in getattr(shape, name)]) for name in _COUNTS] for shape in SHAPES
+}  # fmt: skip
+"""Shape → each count and the steps of its paths."""
 
 
-def _count(counts: Mapping[str, Any], paths: tuple[str, ...], tell: Tell) -> int | None:
-    value = next((found for path in paths if (found := _at(counts, path)) is not None), None)
-    if value is None:
-        return None
-    if natural(value) is None:
-        tell("a token count that is no natural number; it is unknown")
-    return natural(value)
+def _count(counts: Mapping[str, Any], paths: list[tuple[str, ...]], tell: Tell) -> int | None:
+    for path in paths:
+        value = counts.get(path[0])
+        if value is not None and len(path) > 1:
+            value = _at(value, path[1:])
+        if value is None:
+            continue
+        if natural(value) is None:
+            tell("a token count that is no natural number; it is unknown")
+        return natural(value)
+    return None
 
 
-def _at(value: Any, path: str) -> Any:
-    for step in path.split("."):
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for step in path:
         walk = _STEPS.get(type(value))
         if walk is None:
             return None

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from contextkit.layout.normal_form import MARKERS
 
 MOST_POOLS = 4_096
@@ -94,19 +96,34 @@ def _mark_of(message: Any) -> Mark | None:
     role, kind = message.get("role"), message.get("type")
     if role in _HEAD:
         return None
-    content = message.get("content", message.get("parts"))
-    text = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    rest = {name: value for name, value in message.items() if name not in ("content", "parts", "id", "status") and value is not None}
     is_reply = role in _SPEAKERS or (role is None and isinstance(kind, str) and not kind.endswith("_output"))
-    return hash((_digest(rest), _digest(text))), is_reply
+    content = message.get("content")
+    if isinstance(content, str) or None in message.values() or not _APART.isdisjoint(message):
+        message = {name: value for name, value in message.items() if name not in _APART and value is not None}
+        if isinstance(content, str):
+            message["content"] = [{"type": "text", "text": content}]
+    return _digest(message), is_reply
+
+
+_APART = frozenset({"id", "status"})
+_MARKED = tuple(f'"{name}":'.encode() for name in _IGNORED)
 
 
 def _digest(value: Any) -> int:
+    """Of what is said: how it is spelled without markers; what cannot be spelled (deep nesting) goes by its parts."""
+    try:
+        spelled = orjson.dumps(value)
+        return hash(orjson.dumps(_unmarked(value)) if any(mark in spelled for mark in _MARKED) else spelled)
+    except TypeError:
+        return hash(repr(_unmarked(value)))
+
+
+def _unmarked(value: Any) -> Any:
     if isinstance(value, dict):
-        return hash(tuple([(name, _digest(inner)) for name, inner in value.items() if name not in _IGNORED]))
-    if isinstance(value, list):
-        return hash(tuple([_digest(item) for item in value if not (isinstance(item, dict) and item.keys() <= _IGNORED)]))
-    return hash(value)
+        return {name: _unmarked(inner) for name, inner in value.items() if name not in _IGNORED}
+    if isinstance(value, list | tuple):
+        return [_unmarked(item) for item in value if not (isinstance(item, dict) and item and item.keys() <= _IGNORED)]
+    return value
 
 
 def _place(pool: _Pool, running: int, marks: Sequence[Mark]) -> int:

@@ -80,7 +80,8 @@ def _split(source: Source, line: int, counts: Counts) -> Counts:
     """With the two lifetimes of what was written: the short one where nobody says, as it is what is asked for by default."""
     short, long = counts.write_5m, counts.write_1h
     if short is None and long is None:
-        return replace(counts, write_5m=counts.write, write_1h=None if counts.write is None else 0)
+        none_long = None if counts.write is None else 0
+        return Counts(counts.prompt, counts.read, counts.write, counts.output, counts.total, counts.write, none_long)
     both = (short or 0) + (long or 0)
     if counts.write is not None and counts.write != both:
         if not both:

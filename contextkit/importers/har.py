@@ -55,22 +55,23 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of models in an archive, in its order."""
     pairs = Pairs(source)
     for number, entry in enumerate(_entries(source), 1):
-        heard = _heard(source, number, entry) if isinstance(entry, dict) else None
+        heard = _heard(pairs, number, entry) if isinstance(entry, dict) else None
         if heard:
             yield from pairs.records(heard)
     pairs.told()
 
 
-def _heard(source: Source, number: int, entry: dict[str, Any]) -> Heard | None:
+def _heard(pairs: Pairs, number: int, entry: dict[str, Any]) -> Heard | None:
     request, response = _table(entry, "request"), _table(entry, "response")
     url = str(request.get("url") or "").split("?")[0].split("#")[0]
     if not _ENDPOINTS.search(url) or str(request.get("method", "POST")).upper() != "POST":
         return None
-    sent = _sent(source, number, _table(request, "postData"), _headers(request))
-    answer = _answer(source, number, response)
+    headers = _headers(request)
+    sent = _sent(pairs, number, _table(request, "postData"), headers)
+    answer = _answer(pairs.source, number, response)
     if sent is None and (answer is None or not answer.counts):
         return None
-    heard = Heard(number, sent, answer, url=url, session=_session(_headers(request)))
+    heard = Heard(number, sent, answer, url=url, session=_session(headers))
     heard.at, heard.first_byte_at, heard.ended_at = _times(entry)
     status = response.get("status")
     heard.error = "aborted" if not status or status == -1 else f"http_{status}" if isinstance(status, int) and status >= 400 else None
@@ -106,15 +107,15 @@ def _times(entry: Mapping[str, Any]) -> tuple[float | None, float | None, float 
 # Bodies -------------------------------------------------------------------------------------------------------------------
 
 
-def _sent(source: Source, number: int, posted: Mapping[str, Any], headers: Mapping[str, str]) -> Body | None:
+def _sent(pairs: Pairs, number: int, posted: Mapping[str, Any], headers: Mapping[str, str]) -> Body | None:
     """What was posted; its text, or base64 of what was packed (`encoding` is mitmproxy's and Chromium's addition)."""
     text = posted.get("text")
     if not isinstance(text, str) or not text:
         return None
     raw = _bytes(text, str(posted.get("encoding") or ""))
-    body = body_of(_plain(raw, headers.get("content-encoding", ""))) if raw is not None else None
+    body = body_of(_plain(raw, headers.get("content-encoding", "")), pairs.bodies) if raw is not None else None
     if body is None:
-        source.fault(number, "a request body that is no call of a model, or cannot be unpacked; its prompt is unknown")
+        pairs.source.fault(number, "a request body that is no call of a model, or cannot be unpacked; its prompt is unknown")
     return body
 
 
@@ -198,7 +199,9 @@ def _entries(source: Source) -> Iterator[Any]:
             yield from _cut(source, start, chunks)
             return
     try:
-        entries = orjson.loads(start.lstrip(b"\xef\xbb\xbf"))["log"]["entries"]
+        if start.startswith(b"\xef\xbb\xbf"):
+            del start[:3]
+        entries = orjson.loads(start)["log"]["entries"]
         yield from entries if isinstance(entries, list) else []
     except (orjson.JSONDecodeError, KeyError, TypeError):
         yield from _cut(source, start, iter(()))

@@ -64,7 +64,7 @@ def read(source: Source) -> Iterator[Record]:
         name = str(row.get("requestid") or row.get("id") or f"{source.label}/{line}")
         if not source.is_new(b"litellm", name.encode("utf-8", "surrogatepass")):
             n_known += 1
-        elif str(row.get("cachehit", "")).lower() in ("true", "t", "1"):
+        elif str(row.get("cachehit", "")).lower() in _ANSWERED:
             answered += 1
         else:
             yield from _told(source, line, name, at, row, projects)
@@ -86,7 +86,17 @@ def _calls(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]
             if at is None:
                 source.fault(line, UNTIMED)
             last = last if at is None else at
-            yield line, (last, row)
+            yield line, (last, _without_texts(source, line, row))
+
+
+def _without_texts(source: Source, line: int, row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it waits for its turn: of what was said only the request's bytes, so that many rows may wait."""
+    request = _body(source, line, row) if str(row.get("cachehit", "")).lower() not in _ANSWERED else None
+    response = {"usage": table(row.get("response")).get("usage")}
+    return {**row, "messages": None, "response": response, "proxyserverrequest": request}
+
+
+_ANSWERED = ("true", "t", "1")
 
 
 def _payloads(found: Iterator[Row]) -> Iterator[Row]:
@@ -115,7 +125,7 @@ def _exchange(source: Source, line: int, name: str, session: str, at: float, row
     return Exchange(
         id=name, session=session, lane=str(row.get("agentid") or "main"), at=at,
         first_byte_at=first if first is not None and ended is not None and at <= first < ended else None, ended_at=ended,
-        provider=provider, model=model, prompt=_body(source, line, row), usage=_usage(source, line, row, metadata),
+        provider=provider, model=model, prompt=row["proxyserverrequest"], usage=_usage(source, line, row, metadata),
         predicted=None, error=_error(row, metadata),
     )  # fmt: skip
 

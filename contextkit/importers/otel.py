@@ -22,7 +22,7 @@ from contextkit.importers.counted import Counts, counted_usage, told_by_total
 from contextkit.importers.rows import bare, named, rows
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Span, Traces
-from contextkit.importers.transcript import moment, plausible
+from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose
 from contextkit.ledger.exchange import Exchange, RemarkKind
 from contextkit.ledger.row import Record
@@ -93,7 +93,7 @@ def is_otel(head: bytes) -> bool:
     return start[:1] in (b"{", b"[") and (is_export or all(part.search(start) for part in _SPAN)) and b'"contextkit_ledger"' not in start
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Told:
     """A span in one spelling."""
 
@@ -149,18 +149,24 @@ def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_Told]:
 
 
 def _told(line: int, span: dict[str, Any], scope: str, project: str) -> _Told | None:
-    said = {**named(span), **named(_object(span.get("context")))}
-    trace, own = _name(said.get("traceid")), _name(said.get("spanid"))
+    said = span if "traceId" in span and "spanId" in span else {**named(span), **named(_object(span.get("context")))}
+    names = _OTLP if said is span else _PLAIN
+    trace, own, parent, other, start, started, end, ended = map(said.get, names)
     if not trace or not own:
         return None
-    status, events = named(_object(said.get("status"))), said.get("events")
-    code = str(status.get("code", status.get("statuscode", ""))).rpartition(".")[2].lower()
+    status, events = _object(said.get("status")), said.get("events")
+    has_failed = bool(status) and str(_first(named(status), ("code", "statuscode")) or "").rpartition(".")[2].lower() in _FAILED
     return _Told(
-        line, trace, own, _name(said.get("parentspanid") or said.get("parentid")),
-        _time(said.get("starttimeunixnano", said.get("starttime"))), _time(said.get("endtimeunixnano", said.get("endtime"))),
-        code in _FAILED, meanings(attributes(said.get("attributes"))),
-        tuple(str(event.get("name")) for event in events if isinstance(event, dict)) if isinstance(events, list) else (), scope, project,
+        line, _name(trace), _name(own), _name(parent or other), _time(started if start is None else start),
+        _time(ended if end is None else end), has_failed, meanings(said.get("attributes")),
+        tuple([str(event.get("name")) for event in events if isinstance(event, dict)]) if events and isinstance(events, list) else (),
+        scope, project,
     )  # fmt: skip
+
+
+_OTLP = ("traceId", "spanId", "parentSpanId", "parentId", "startTimeUnixNano", "startTime", "endTimeUnixNano", "endTime")
+_PLAIN = ("traceid", "spanid", "parentspanid", "parentid", "starttimeunixnano", "starttime", "endtimeunixnano", "endtime")
+"""Names of a span's fields, in OTLP's spelling and in the one that all spellings come to."""
 
 
 def _span(source: Source, told: _Told) -> Span:
@@ -232,10 +238,29 @@ def attributes(said: object) -> dict[str, Any]:
     return {str(pair["key"]): _typed(pair.get("value")) for pair in pairs}
 
 
-def meanings(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What the attributes of a span mean, those that are in no table left out."""
-    found = ((meaning, _first(said, names)) for meaning, names in ATTRIBUTES.items())
-    return {meaning: value for meaning, value in found if value is not None}
+def meanings(said: object) -> dict[str, Any]:
+    """What the attributes of a span mean, those that are in no table left out; of several names the first of the table counts."""
+    found, ranks = dict[str, Any](), dict[str, int]()
+    for meaning, rank, value in _meant(said):
+        if value is not None and value != "" and ranks.get(meaning, rank) >= rank:
+            found[meaning], ranks[meaning] = value, rank
+    return found
+
+
+def _meant(said: object) -> list[tuple[str, int, Any]]:
+    """Meaning, place in its table and value of each attribute that has a meaning."""
+    if isinstance(said, dict):
+        return [(*_PLACES[key], value) for key, value in said.items() if key in _PLACES]
+    pairs = said if isinstance(said, list) else []
+    try:
+        return [(*_PLACES[pair["key"]], _typed(pair["value"])) for pair in pairs if pair["key"] in _PLACES]
+    except (KeyError, TypeError):  # what is no pair of key and value among them
+        pairs = [pair for pair in pairs if isinstance(pair, dict) and isinstance(pair.get("key"), str)]
+        return [(*_PLACES[pair["key"]], _typed(pair.get("value"))) for pair in pairs if pair["key"] in _PLACES]
+
+
+_PLACES = {name: (meaning, rank) for meaning, names in ATTRIBUTES.items() for rank, name in enumerate(names)}
+"""Attribute → what it means, and how early in its table it stands."""
 
 
 def _first(said: Mapping[str, Any], names: Iterable[str]) -> Any:
@@ -244,6 +269,8 @@ def _first(said: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 def _typed(value: object) -> Any:
     """The value inside `{"intValue": "5"}`; lists and objects are not asked for."""
+    if isinstance(value, dict) and (text := value.get("stringValue")) is not None:
+        return text
     held = named(_object(value))
     return _count(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
 
@@ -263,7 +290,7 @@ def _count(value: object) -> int | None:
 def _time(value: object) -> float | None:
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value)
-    return plausible(value) if moment(value) else None
+    return plausible(value)
 
 
 def _name(value: object) -> str:

@@ -19,6 +19,7 @@ from contextkit.canonical import canonical
 from contextkit.importers.answers import Answer
 from contextkit.importers.billed import model_in, provider_of, shape_of, usage_of
 from contextkit.importers.conversing import Conversations
+from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.bodies.reading import wire_of
@@ -48,13 +49,16 @@ class Body:
     """Its bytes, None where only what they say was recorded."""
 
 
-def body_of(given: Any) -> Body | None:
-    """The body in what a recorder kept of a request, its text or its JSON; None for what is no call of a model."""
+def body_of(given: Any, bodies: GrowingBodies | None = None) -> Body | None:
+    """The body in what a recorder kept of a request, its text or its JSON; None for what is no call of a model.
+
+    `bodies` knows those that were read before: of one that goes on with them only the new part is parsed.
+    """
     fields, raw = given, None
     if isinstance(given, str | bytes):
         raw = given if isinstance(given, bytes) else given.encode("utf-8", "surrogatepass")
         try:
-            fields = orjson.loads(raw)
+            fields = bodies.parsed(raw) if bodies else orjson.loads(raw)
         except orjson.JSONDecodeError:
             return None
     return Body(fields, raw) if isinstance(fields, dict) and wire_of(fields) else None
@@ -108,6 +112,7 @@ class Pairs:
 
     source: Source
     conversations: Conversations = field(default_factory=Conversations)
+    bodies: GrowingBodies = field(default_factory=GrowingBodies)
     lanes: dict[tuple[str, str], _Lane] = field(default_factory=dict)
     answered: OrderedDict[str, tuple[str, str]] = field(default_factory=OrderedDict)
     """Id of a response → session and lane."""
@@ -149,7 +154,10 @@ class Pairs:
         if name:
             return self.source.is_new(b"response", name.encode("utf-8", "surrogatepass"))
         when = heard.at or heard.ended_at
-        return when is None or self.source.is_new(b"pair", repr((when, sorted(answer.counts.items(), key=repr))).encode(), raw or b"")
+        if when is None:
+            return True
+        counts = sorted(answer.counts.items(), key=repr)
+        return self.source.is_new(b"pair", repr((when, counts, hash(raw))).encode())
 
     def _place(self, heard: Heard, fields: Mapping[str, Any], answer: Answer) -> tuple[str, str]:
         """Session and lane: as recorded, else by the response it goes on from, else by what it says."""

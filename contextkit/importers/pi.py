@@ -254,7 +254,9 @@ class _Sent:
 
     def clear(self) -> None:
         self.digests: list[bytes] = []
+        self.ends_bytes: list[int] = []
         self.ends_tokens: list[int] = []
+        self.per_token = 0.0
         self.entries: list[int] = []
 
     def add(self, index: int) -> None:
@@ -285,7 +287,7 @@ class _Sent:
             body = canonical(segment)
             before = self.digests[-1] if self.digests else b""
             self.digests.append(blake2b(before + body, digest_size=16).digest())
-            self.ends_tokens.append((self.ends_tokens[-1] if self.ends_tokens else 0) + len(body))
+            self.ends_bytes.append((self.ends_bytes[-1] if self.ends_bytes else 0) + len(body))
             self.entries.append(index)
 
     def prompt(self, said: AssistantSaid, effort: str) -> Prompt:
@@ -294,9 +296,12 @@ class _Sent:
         per_token = row.bytes_per_token if row else BYTES_PER_TOKEN
         model, thinking = (_namespace(said.provider, said.model, *more) for more in ((), (effort,)))
         n = len(self.digests)
+        if per_token != self.per_token:
+            self.per_token, self.ends_tokens = per_token, []
+        self.ends_tokens += [round(size / per_token) for size in self.ends_bytes[len(self.ends_tokens) :]]
         return Prompt(
             namespaces=(model, model, thinking), level_ends=(0, 0), digests=self.digests,
-            ends_tokens=[round(size / per_token) for size in self.ends_tokens], positions=range(n), breakpoints=(), n=n,
+            ends_tokens=self.ends_tokens, positions=range(n), breakpoints=(), n=n,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ without a prompt. A response that stands there twice is counted once. Headers ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ import orjson
 from contextkit.importers import openrouter
 from contextkit.importers.answers import answer_of, error_name
 from contextkit.importers.format import first_line
+from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.pairing import SESSION_NAMES, Body, Heard, Pairs, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import moment, parsed, plausible
@@ -73,7 +75,7 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of a log in its order."""
     pairs = Pairs(source)
     for number, line in source.lines():
-        record = _record(source, number, line)
+        record = _record(source, number, line, pairs.bodies)
         heard = _heard(number, record) if record is not None else None
         if heard:
             yield from pairs.records(heard)
@@ -82,20 +84,24 @@ def read(source: Source) -> Iterator[Record]:
     pairs.told()
 
 
-_OPENING, _BETWEEN = b'{"request":', b',"response":'
+_OPENING, _CLOSING, _BEFORE = re.compile(rb'"request":( ?)\{'), b'"response":', 1024
+"""What stands before a request and behind it, and in how many bytes the first is looked for."""
 
 
-def _record(source: Source, number: int, line: bytes) -> dict[str, Any] | None:
+def _record(source: Source, number: int, line: bytes, bodies: GrowingBodies) -> dict[str, Any] | None:
     """The object of a line; its request as the bytes that stand there, where they can be told apart without reading twice."""
-    end = line.find(_BETWEEN) if line.startswith(_OPENING + b"{") else -1
-    if end > 0:
-        raw = line[len(_OPENING) : end]
-        try:
-            rest, fields = orjson.loads(b"{" + line[end + 1 :]), orjson.loads(raw)
+    opening = _OPENING.search(line, 0, _BEFORE)
+    # nothing else is open before it, so both names are of one object, and what stands between them is one value
+    if opening and line.count(b"{", 0, opening.start()) == 1 and line.count(b"[", 0, opening.start()) == 0:
+        for look in (line.rfind, line.find):
+            end = look(_CLOSING, opening.end())
+            try:
+                rest, raw = orjson.loads(line[: opening.start()] + line[end:]), line[opening.end() - 1 : line.rfind(b"}", 0, end) + 1]
+                fields = bodies.parsed(raw)
+            except orjson.JSONDecodeError:
+                continue  # the name stands inside one of the bodies too, or nowhere
             if "request" not in rest and wire_of(fields):
-                return {"request": Body(fields, raw), **rest}
-        except orjson.JSONDecodeError:
-            pass  # the name stands inside the request too: the line is read as a whole
+                return {"request": Body(fields, None if opening[1] else raw), **rest}
     return parsed(source, number, line)
 
 

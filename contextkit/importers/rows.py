@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -64,7 +65,13 @@ def named(row: Mapping[str, Any]) -> dict[str, Any]:
     >>> named({"startTime": 1, "model_id": "a", "user": None})
     {'starttime': 1, 'modelid': 'a'}
     """
-    return {key.replace("_", "").lower(): value for key, value in row.items() if value is not None}
+    return {_plain(key): value for key, value in row.items() if value is not None}
+
+
+@lru_cache(maxsize=4096)
+def _plain(key: str) -> str:
+    """Asked once for each name: a file has few, and a row of it dozens."""
+    return key.replace("_", "").lower()
 
 
 def table(value: object) -> dict[str, Any]:

@@ -76,13 +76,10 @@ class Source:
         """As it was given; `-` is standard input."""
         self.faults = Faults() if faults is None else faults
         """Where to say what is wrong."""
+        self.label = "stdin" if name == STDIN else Path(name).name
+        """What a session without a name of its own is called: the file's name."""
         self._stream: IO[bytes] | None = None
         self._head: bytes | None = None
-
-    @property
-    def label(self) -> str:
-        """What a session without a name of its own is called: the file's name."""
-        return "stdin" if self.name == STDIN else Path(self.name).name
 
     @property
     def head(self) -> bytes:

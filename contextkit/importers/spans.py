@@ -11,7 +11,7 @@ Takes spans as they come, children before parents or after, gives exchanges with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from contextkit.importers.source import Source
 from contextkit.ledger.exchange import Exchange, Remark, RemarkKind
@@ -88,7 +88,7 @@ class Traces:
         for span in calls:
             if span.id not in outer:
                 name = span.call.id if span.call else ""
-                kept[name] = max(kept.get(name, span), span, key=_n_known)
+                kept[name] = max(kept[name], span, key=_n_known) if name in kept else span
         self.n_twice += len(calls) - len(kept)
         return list(kept.values())
 
@@ -105,7 +105,7 @@ class Traces:
         yield from self._once("project", session, project)
         yield from self._once("agent", f"{session}/{lane}", name if name != lane else "")
         yield from (Remark(kind, span.call.id, text) for kind, text in span.remarks)
-        yield replace(span.call, session=session, lane=lane)
+        yield _placed(span.call, session, lane)
 
     def _top(self, session: str, name: str) -> str:
         return MAIN if not name or self.mains.setdefault(session, name) == name else name
@@ -114,6 +114,14 @@ class Traces:
         if text and (kind, about) not in self.said:
             self.said.add((kind, about))
             yield Remark(kind, about, text)
+
+
+def _placed(call: Exchange, session: str, lane: str) -> Exchange:
+    """As `dataclasses.replace` does, in a third of the time."""
+    return Exchange(
+        call.id, session, lane, call.at, call.first_byte_at, call.ended_at, call.provider, call.model, call.prompt, call.usage,
+        call.predicted, call.error,
+    )  # fmt: skip
 
 
 def _ancestors(span: Span, by_id: dict[str, Span]) -> list[Span]:

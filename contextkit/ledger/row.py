@@ -9,6 +9,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
+from orjson import JSONDecodeError, loads
+
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
@@ -43,21 +45,24 @@ def decode(line: bytes) -> Record:
     Raises `LogCorrupt` for what is not a line of ours; the caller says which one.
     """
     try:
-        row = parse(line)
+        row = parse(line) if _LONG in line.translate(_DIGITS) else loads(line)
         return Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
+    except JSONDecodeError as error:
+        raise LogCorrupt(f"not an exchange (NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg}))") from None
     except (NotSerialisable, KeyError, TypeError, ValueError) as error:
         raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
 
 
+_DIGITS, _LONG = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256)), b"0" * 19
+"""Only an integer of so many digits may be read inexactly: a line without one need not be looked through for it."""
+
+
 def _exchange(row: Json) -> Exchange:
+    prompt, usage, predicted = row["prompt"], row["usage"], row["predicted"]
     return Exchange(
-        id=row["id"], session=row["session"], lane=row["lane"],
-        at=row["at"], first_byte_at=row["first_byte_at"], ended_at=row["ended_at"],
-        provider=row["provider"], model=row["model"],
-        prompt=_maybe(_read_prompt, row["prompt"]),
-        usage=_maybe(_usage, row["usage"]),
-        predicted=_maybe(_usage, row["predicted"]),
-        error=row["error"],
+        row["id"], row["session"], row["lane"], row["at"], row["first_byte_at"], row["ended_at"], row["provider"], row["model"],
+        None if prompt is None else _READERS[prompt["kind"]](prompt),
+        None if usage is None else Usage(**usage), None if predicted is None else Usage(**predicted), row["error"],
     )  # fmt: skip
 
 
@@ -67,10 +72,6 @@ def _fields(value: Any) -> dict[str, Json]:
 
 def _maybe(convert: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else convert(value)
-
-
-def _usage(row: Json) -> Usage:
-    return Usage(**row)
 
 
 def _write_outline(outline: Outline) -> dict[str, Json]:
@@ -131,6 +132,3 @@ _READERS: dict[str, Callable[[Json], Recorded]] = {
 def _write_prompt(prompt: Recorded) -> dict[str, Json]:
     return _WRITERS[type(prompt)](prompt)
 
-
-def _read_prompt(row: Json) -> Recorded:
-    return _READERS[row["kind"]](row)

@@ -6,8 +6,9 @@ never as zero.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -16,6 +17,13 @@ from contextkit.canonical import Json, canonical
 from contextkit.ledger.judged import Judged, judged
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.row import Record
+
+MOST_RATES = 1 << 20
+"""Hit rates kept; of a longer recording each is the mean of as many neighbours together as it takes, a power of two."""
+MOST_MISSES = 1 << 18
+"""Misses kept; of more, those that cost most."""
+MOST_LANES = 1 << 16
+"""Lanes an engine outside this process lists; of more, those that sent most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +71,9 @@ class Summary:
     lanes: tuple[Row, ...]
     """One row a lane, in order of appearance."""
     misses: tuple[Miss, ...]
-    """Every miss, first writes included, in ledger order."""
+    """Every miss, first writes included, in ledger order; of more than `MOST_MISSES` the dearest."""
     hit_rates: tuple[float | None, ...]
-    """Of each call, in ledger order; None where unknown."""
+    """Of each call, in ledger order; None where unknown. Of more than `MOST_RATES` calls, of neighbours together."""
     models_without_price: tuple[str, ...]
     """Whose calls are in no dollar figure."""
     groups: tuple[Row, ...] = ()
@@ -146,9 +154,9 @@ GROUPS: dict[str, Callable[[Judged], str]] = {
 
 
 class Tally:
-    """Adds calls up as they come; keeps a row a group, a number a call, and the misses."""
+    """Adds calls up as they come; keeps a row a lane and group, and of the rest a bounded number: memory does not grow with calls."""
 
-    __slots__ = ("_by", "_groups", "_hit_rates", "_lanes", "_misses", "_models", "_total", "_without_price")
+    __slots__ = ("_by", "_groups", "_lanes", "_misses", "_models", "_rates", "_total", "_without_price")
 
     def __init__(self, by: str = "") -> None:
         self._by = GROUPS[by] if by else None
@@ -157,7 +165,7 @@ class Tally:
         self._lanes: defaultdict[tuple[str, str], _Sum] = defaultdict(_Sum)
         self._groups: defaultdict[str, _Sum] = defaultdict(_Sum)
         self._misses: list[Miss] = []
-        self._hit_rates: list[float | None] = []
+        self._rates = _Rates()
         self._without_price: dict[str, None] = {}
 
     def add(self, call: Judged) -> None:
@@ -168,8 +176,11 @@ class Tally:
             sums.append(self._groups[self._by(call)])
         for one in sums:
             one.add(call)
-        self._hit_rates.append(call.usage.hit_rate if call.usage else None)
-        self._misses += [call.miss] if call.miss else []
+        self._rates.add(call.usage.hit_rate if call.usage else None)
+        if call.miss:
+            self._misses.append(call.miss)
+            if len(self._misses) > 2 * MOST_MISSES:
+                self._misses = dearest(self._misses, MOST_MISSES)
         if not call.has_model_price:
             self._without_price[exchange.model] = None
 
@@ -180,11 +191,54 @@ class Tally:
             total=self._total.row("all"),
             models=tuple(one.row(name) for name, one in self._models.items()),
             lanes=tuple(one.row(f"{session}/{lane}" if has_sessions else lane) for (session, lane), one in self._lanes.items()),
-            misses=tuple(self._misses),
-            hit_rates=tuple(self._hit_rates),
+            misses=tuple(dearest(self._misses, MOST_MISSES)),
+            hit_rates=tuple(self._rates),
             models_without_price=tuple(self._without_price),
             groups=tuple(one.row(name) for name, one in sorted(self._groups.items())),
         )
+
+
+def dearest(misses: Sequence[Miss], most: int) -> list[Miss]:
+    """At most so many misses, those that cost or lost most, in the order they stood in."""
+    if len(misses) <= most:
+        return list(misses)
+    worst = sorted(range(len(misses)), key=lambda i: (-(misses[i].cost_usd or 0.0), -misses[i].lost_tokens))[:most]
+    return [misses[i] for i in sorted(worst)]
+
+
+class _Rates:
+    """Hit rates in their order, eight bytes each; where they are too many, neighbours become one."""
+
+    __slots__ = ("_known", "_n", "_together", "_total", "_values")
+
+    def __init__(self) -> None:
+        self._values, self._together = array("d"), 1
+        self._total, self._known, self._n = 0.0, 0, 0
+
+    def add(self, rate: float | None) -> None:
+        self._n += 1
+        if rate is not None:
+            self._total, self._known = self._total + rate, self._known + 1
+        if self._n == self._together:
+            self._values.append(self._mean())
+            self._total, self._known, self._n = 0.0, 0, 0
+            if len(self._values) == 2 * MOST_RATES:
+                pairs = zip(self._values[::2], self._values[1::2], strict=True)
+                self._values, self._together = array("d", map(_between, pairs)), 2 * self._together
+
+    def __iter__(self) -> Iterator[float | None]:
+        """Each kept rate, None where none of its calls has one; the last may stand for fewer calls."""
+        rest = [self._mean()] if self._n else []
+        return (None if rate != rate else rate for rate in (*self._values, *rest))
+
+    def _mean(self) -> float:
+        return self._total / self._known if self._known else float("nan")
+
+
+def _between(pair: tuple[float, float]) -> float:
+    """The mean of two rates; of one that is unknown the other."""
+    known = [rate for rate in pair if rate == rate]
+    return sum(known) / len(known) if known else float("nan")
 
 
 class _Sum:

@@ -1,7 +1,9 @@
-"""How fast transcripts of Claude Code are read, beside `orjson.loads` over the same lines and `ccusage` on the same folder.
+"""How fast transcripts of Claude Code and other formats are read, beside `orjson.loads` over the same lines, and `ccusage`.
 
     python tests/benchmarks/reading.py                  # 100 MB
     python tests/benchmarks/reading.py --megabytes 1000
+    python tests/benchmarks/reading.py --formats all --megabytes 50
+    python tests/benchmarks/reading.py --formats raw_pairs,otlp
     python tests/benchmarks/reading.py --ccusage path/to/node_modules/ccusage/dist/index.js
 
 Seconds are of the processor, as other work may run on the machine. A corpus is made in a folder of its own and removed again: sessions
@@ -124,7 +126,7 @@ class Corpus:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*.jsonl")))
+    return (path for path in sorted(folder.rglob("*")) if path.suffix in (".jsonl", ".har"))
 
 
 def parse_all(folder: Path) -> dict[str, Any]:
@@ -133,7 +135,7 @@ def parse_all(folder: Path) -> dict[str, Any]:
 
     parsing, start = 0.0, time.process_time()
     for path in _files(folder):
-        lines = path.read_bytes().split(b"\n")
+        lines = [path.read_bytes()] if path.suffix == ".har" else path.read_bytes().split(b"\n")  # an archive is one value
         before = time.process_time()
         for line in lines:
             if line:
@@ -147,7 +149,9 @@ def read_all(folder: Path) -> dict[str, Any]:
     from contextkit.importers.found import records_in
     from contextkit.importers.source import Faults
     from contextkit.ledger.exchange import Exchange
+    from contextkit.prices import bills_writes
 
+    bills_writes("anthropic", MODELS[0])  # loads the price list, which is done once however much is read
     start, calls = time.process_time(), 0
     for record in records_in([str(folder)], Faults()):
         calls += isinstance(record, Exchange)
@@ -198,12 +202,23 @@ def main() -> None:
     options.add_argument("--megabytes", type=int, default=100)
     options.add_argument("--ccusage", type=Path, help="ccusage's dist/index.js")
     options.add_argument("--runs", type=int, default=3, help="of each measure; the fastest counts")
+    options.add_argument("--formats", help="`all`, or some of those in logs/, with commas; corpora are made in a folder of their own")
+    options.add_argument("--make", help=argparse.SUPPRESS)
     options.add_argument("--measure", choices=MEASURES, help=argparse.SUPPRESS)
     options.add_argument("--folder", type=Path, help="a corpus made before, kept; made there where there is none")
     asked = options.parse_args()
     if asked.measure:
         found = MEASURES[asked.measure](asked.folder)
         print(json.dumps({**found, "peak_mb": _peak_mb()}))
+        return
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    if asked.make:
+        from tests.benchmarks.logs import LOGS, Words
+
+        LOGS[asked.make](asked.folder, asked.megabytes * 1_000_000, Words())
+        return
+    if asked.formats:
+        _every_format(asked.formats, asked.megabytes * 1_000_000, asked.runs)
         return
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="contextkit-reading-"))
     try:
@@ -213,6 +228,27 @@ def main() -> None:
     finally:
         if not asked.folder:
             shutil.rmtree(folder)
+
+
+def _every_format(named: str, n_bytes: int, runs: int) -> None:
+    """A line for each format: its reading against `orjson.loads` over the same bytes."""
+    from tests.benchmarks.logs import LOGS
+
+    for name in LOGS if named == "all" else named.split(","):
+        with tempfile.TemporaryDirectory(prefix="contextkit-reading-") as made:
+            folder = Path(made)
+            asked = [sys.executable, __file__, "--make", name, "--megabytes", str(n_bytes // 1_000_000), "--folder", made]
+            subprocess.run(asked, check=True)  # elsewhere, as the peak of a process counts what its parent held
+            megabytes = sum(path.stat().st_size for path in _files(folder)) / 1e6
+            parsing, reading = (
+                min((_measured(measure, folder) for _ in range(runs)), key=lambda found: float(found["seconds"]))
+                for measure in ("orjson.loads", "read")
+            )
+        each = megabytes * 1e3 / max(1, reading["calls"])
+        print(
+            f"{name:17} {megabytes:5.0f} MB {each:7.1f} KB a call   orjson {megabytes / parsing['seconds']:6.0f} MB/s   read"
+            f" {megabytes / reading['seconds']:6.0f} MB/s   {parsing['seconds'] / reading['seconds']:5.2f}   {reading['peak_mb']:4.0f} MB"
+        )
 
 
 def _compare(folder: Path, runs: int, ccusage: Path | None) -> None:

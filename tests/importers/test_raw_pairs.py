@@ -339,3 +339,12 @@ def test_gemini_and_bedrock_bodies_show_the_place_too(tmp_path: Path) -> None:
 def test_verdicts_come_before_their_calls() -> None:
     kinds = [record.kind if isinstance(record, Remark) else record.id for record in read(EVERY_WIRE)]
     assert kinds[kinds.index("resp_3") - 1] == "verdict"
+
+
+def test_a_time_and_a_session_before_the_request_are_no_agent_trace(tmp_path: Path) -> None:
+    row = {"timestamp": 1775696615.5, "session_id": "s1", "request": {"model": "gpt-5.1", "messages": [{"role": "user", "content": "a"}]}}
+    row["response"] = {"id": "r1", "usage": {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}}
+    (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n")
+    known, records = records_at(str(tmp_path / "log.jsonl"))
+    assert known.name == "request and response bodies"
+    assert [record.session for record in records if isinstance(record, Exchange)] == ["s1"]

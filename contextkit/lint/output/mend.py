@@ -5,7 +5,6 @@ Takes findings, gives what the files would hold; writes by replacing a file whol
 
 from __future__ import annotations
 
-import ast
 import difflib
 import errno
 import io
@@ -123,7 +122,7 @@ def _parses(source: bytes) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the user's file, which said so already
         try:
-            ast.parse(source)
+            compile(source, "mended", "exec", dont_inherit=True)  # a `return` outside of a function parses, and is no module
         except (SyntaxError, ValueError):
             return False
     return True
