@@ -1,0 +1,83 @@
+"""Decoding under a mask: tokens that may not come next get no probability, and nothing before them moves.
+
+Takes `allowed(made) -> ids` and logits, gives tokens; knows nothing of toolboxes or phases, only of names. Calls are written as Hermes
+models write them (`<tool_call>` around JSON, https://github.com/NousResearch/Hermes-Function-Calling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
+
+import numpy as np
+
+from contextkit.errors import UsageError
+from contextkit.transformer.engine import Choose, Engine, Run, likeliest, n_common
+from contextkit.transformer.model import Tokenizer
+from contextkit.transformer.ops import Array
+
+Allowed = Callable[[Sequence[int]], Collection[int]]
+"""Tokens generated so far → those that may come next."""
+Mode = Literal["auto", "required", "specified", "none"]
+"""As in `tools/mask.py`: may call what is allowed; must call; must call one of a family; may not call."""
+OPEN, HEAD = "<tool_call>", '<tool_call>{"name": "'
+
+
+def masked(logits: Array, ids: Collection[int]) -> Array:  # (vocabulary,) -> (vocabulary,)
+    """`logits` where allowed, -inf elsewhere; `UsageError` where nothing is."""
+    if not ids:
+        raise UsageError("the mask allows no token at all: allow at least one to end the text")
+    out = np.full_like(logits, -np.inf)
+    out[list(ids)] = logits[list(ids)]
+    return out
+
+
+def sampled(seed: int, temperature: float = 1.0) -> Choose:
+    """Draws from the distribution, the same tokens for the same seed."""
+    draw = np.random.default_rng(seed)
+    return lambda logits: int((logits / temperature + draw.gumbel(size=logits.shape)).argmax())
+
+
+def prefill(names: Sequence[str], mode: Mode) -> str:
+    """What the reply may begin with before anything is sampled: all that every call the mode leaves has in common.
+
+    >>> prefill(["browser_open", "browser_click"], "specified")
+    '<tool_call>{"name": "browser_'
+    """
+    first, last = min(names), max(names)
+    return {"auto": "", "none": "", "required": HEAD, "specified": HEAD + first[: n_common(first, last)]}[mode]
+
+
+def calls(names: Sequence[str], mode: Mode, tokenizer: Tokenizer) -> Allowed:
+    """The mask of a mode over calls of `names`: holds from where a call opens to the quote that ends its name.
+
+    Names are compared token by token, so the tokenizer must cut a call's head in one way only, as bytes do.
+    """
+    opened, heads = tokenizer.encode(OPEN), [tokenizer.encode(f'{HEAD}{name}"') for name in names]
+    anything = range(tokenizer.size)
+
+    def in_call(call: Sequence[int]) -> Collection[int]:
+        inside = [head for head in heads if list(call) == head[: len(call)]]
+        is_named = any(list(call[: len(head)]) == head for head in heads)
+        return anything if is_named else {head[len(call)] for head in inside}
+
+    def auto(made: Sequence[int]) -> Collection[int]:
+        starts = [i for i in range(len(made)) if list(made[i : i + len(opened)]) == opened]
+        return in_call(made[starts[-1] :]) if starts else anything
+
+    def none(made: Sequence[int]) -> Collection[int]:
+        is_opening = list(made[len(made) - len(opened) + 1 :]) == opened[:-1]
+        return [token for token in anything if token != opened[-1]] if is_opening else anything
+
+    return {"auto": auto, "none": none, "required": in_call, "specified": in_call}[mode]
+
+
+def generate_masked(engine: Engine, run: Run, n: int, allowed: Allowed, begun: Sequence[int] = (), choose: Choose = likeliest) -> list[int]:
+    """`begun` (a prefill) and up to `n` tokens more behind what `run` holds, every sampled one allowed; the cached rows stay."""
+    made = list(begun)
+    (logits,) = engine.feed([(run, [*run.tokens, *begun])])
+    for i in range(n):
+        made.append(choose(masked(logits[-1], allowed(made))))
+        if i < n - 1:
+            (logits,) = engine.decode([run], made[-1:])
+    return made

@@ -1,0 +1,89 @@
+"""The same model once more, written to be obviously right: no cache, no batch, one head at a time, MLA with its keys unpacked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from contextkit.transformer.ops import Array
+from contextkit.transformer.weights import Shape, Weights
+
+VARIANTS = {
+    "MHA": Shape(),
+    "MHA, learned": Shape(positions="learned", max_positions=512),
+    "MHA, post-norm": Shape(norm="post"),
+    "GQA": Shape(n_kv_heads=2),
+    "GQA, rotated at read": Shape(n_kv_heads=2, positions="rope_at_read"),
+    "MQA, post-norm, tied": Shape(n_kv_heads=1, norm="post", is_tied=True),
+    "MLA": Shape(n_kv_heads=1, d_latent=24, d_rope=8),
+    "MLA, rotated at read, post-norm": Shape(n_kv_heads=1, d_latent=24, d_rope=8, positions="rope_at_read", norm="post"),
+    "MLA, learned": Shape(n_kv_heads=1, d_latent=24, d_rope=8, positions="learned", max_positions=512),
+}
+
+
+def turned(row: Array, position: int) -> Array:
+    """RoPE with complex numbers."""
+    half = len(row) // 2
+    z = (row[:half] + 1j * row[half:]) * np.exp(1j * position * 10_000.0 ** (-np.arange(half) / half))
+    return np.concatenate([z.real, z.imag])
+
+
+def normed(x: Array, gain: Array) -> Array:
+    return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-6) * gain
+
+
+def run(weights: Weights, tokens: Sequence[int]) -> tuple[Array, list[tuple[Array, Array]]]:
+    """Logits of every token (n, vocabulary), and each layer's rows as a cache would hold them: (g, n, a), (g, n, b)."""
+    shape, arrays = weights.shape, weights.arrays
+    x = arrays["embedding"][list(tokens)]
+    if shape.positions == "learned":
+        x = x + arrays["position"][: len(tokens)]
+    rows = []
+    for i in range(shape.n_layers):
+        layer = weights.layer(i)
+        h = normed(x, layer["attention_norm"]) if shape.norm == "pre" else x
+        seen, cached = (latent if shape.d_latent else heads)(shape, layer, h)
+        rows.append(cached)
+        x = x + seen @ layer["out"] if shape.norm == "pre" else normed(x + seen @ layer["out"], layer["attention_norm"])
+        h = normed(x, layer["feed_norm"]) if shape.norm == "pre" else x
+        gate = h @ layer["gate"]
+        fed = (gate / (1 + np.exp(-gate)) * (h @ layer["up"])) @ layer["down"]
+        x = x + fed if shape.norm == "pre" else normed(x + fed, layer["feed_norm"])
+    return normed(x, arrays["norm"]) @ (arrays["embedding"].T if shape.is_tied else arrays["head"]), rows
+
+
+def heads(shape: Shape, layer: dict[str, Array], h: Array) -> tuple[Array, tuple[Array, Array]]:
+    d, outs, ks, vs = shape.d_head, [], [], []
+    turn = turned if shape.positions != "learned" else (lambda row, position: row)
+    for head in range(shape.n_heads):
+        group = head * shape.n_kv_heads // shape.n_heads
+        q = np.array([turn(row, i) for i, row in enumerate(h @ layer["q"][:, head * d : (head + 1) * d])])
+        plain = h @ layer["k"][:, group * d : (group + 1) * d]
+        k = np.array([turn(row, i) for i, row in enumerate(plain)])
+        v = h @ layer["v"][:, group * d : (group + 1) * d]
+        outs.append(attended(q, k, v, d))
+        if head % (shape.n_heads // shape.n_kv_heads) == 0:
+            ks.append(k if shape.positions == "rope" else plain)
+            vs.append(v)
+    return np.concatenate(outs, axis=1), (np.array(ks), np.array(vs))
+
+
+def latent(shape: Shape, layer: dict[str, Array], h: Array) -> tuple[Array, tuple[Array, Array]]:
+    width, outs = shape.d_query, []
+    turn = turned if shape.positions != "learned" else (lambda row, position: row)
+    c, plain = h @ layer["latent"], h @ layer["k_rope"]
+    shared = np.array([turn(row, i) for i, row in enumerate(plain)])
+    for head in range(shape.n_heads):
+        q = h @ layer["q"][:, head * width : (head + 1) * width]
+        q = np.array([[*row[: shape.d_head], *turn(row[shape.d_head :], i)] for i, row in enumerate(q)])
+        k = np.concatenate([c @ layer["k_up"][head].T, shared], axis=1)
+        outs.append(attended(q, k, c @ layer["v_up"][head], width))
+    return np.concatenate(outs, axis=1), ((shared if shape.positions == "rope" else plain)[None], c[None])
+
+
+def attended(q: Array, k: Array, v: Array, width: int) -> Array:
+    scores = np.where(np.tri(len(q), dtype=bool), q @ k.T / np.sqrt(width), -np.inf)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    seen: Array = weights @ v / weights.sum(axis=1, keepdims=True)
+    return seen
