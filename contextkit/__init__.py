@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from contextkit.providers.openai.chat import OpenAIChat as OpenAIChat
     from contextkit.providers.openai.responses import OpenAIResponses as OpenAIResponses
     from contextkit.providers.request import Request as Request
+    from contextkit.tools.phases import Phase as Phase
+    from contextkit.tools.phases import Phases as Phases
     from contextkit.tools.tool import Tool as Tool
     from contextkit.tools.tool import tool as tool
     from contextkit.tools.toolbox import Toolbox as Toolbox
@@ -32,6 +34,8 @@ _PLACES = {
     "Log": "contextkit.log.log",
     "OpenAIChat": "contextkit.providers.openai.chat",
     "OpenAIResponses": "contextkit.providers.openai.responses",
+    "Phase": "contextkit.tools.phases",
+    "Phases": "contextkit.tools.phases",
     "Request": "contextkit.providers.request",
     "Tool": "contextkit.tools.tool",
     "Toolbox": "contextkit.tools.toolbox",

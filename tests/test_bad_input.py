@@ -19,6 +19,8 @@ from contextkit import (
     Log,
     OpenAIChat,
     OpenAIResponses,
+    Phase,
+    Phases,
     Tool,
     Toolbox,
     simulate,
@@ -376,6 +378,33 @@ def test_what_is_watched_is_a_client(value: Any, tmp_path: Path) -> None:
         refused(watch, client, record=tmp_path)
 
 
+@pytest.mark.parametrize("value", [None, 5, "x", b"x", [], {}, {"a": 5}, {5: Phase()}, {"a b": Phase()}, object(), Odd], ids=range(11))
+def test_phases_are_a_table_of_phases(context: Context, value: Any) -> None:
+    refused(Phases, value, "a")
+    refused(Phases, {"a": Phase()}, value)
+    refused(context.enter, value)
+    if value is not None:
+        refused(Context, context.provider, phases=value)
+    with_phases = Context(context.provider, tools=[{"name": "x"}], phases=Phases({"a": Phase()}, "a"))
+    refused(with_phases.enter, value)
+    assert with_phases.phase == "a" and len(with_phases.log) == 2
+
+
+@pytest.mark.parametrize("value", [None, 5, "x", b"x", [5], [""], ["a*b"], ["**"], [None], object(), Odd()], ids=range(11))
+def test_a_phase_allows_names(value: Any) -> None:
+    refused(Phase, value)
+    refused(Phase, then=value)
+    refused(Phase, require=value)
+    refused(Phase, force=value)
+    refused(Phase, by_hand=value)
+    refused(Phase, then={"x": value} if not isinstance(value, str) else {"": "x"})
+
+
+@pytest.mark.parametrize("value", [None, 5, "beta", b"beta", [5], [""], [None], object()], ids=range(8))
+def test_betas_are_names(value: Any) -> None:
+    refused(AnthropicMessages, "claude-sonnet-5-5", max_tokens=9, betas=value)
+
+
 def test_every_public_name_was_tried() -> None:
     tried = {
         "AnthropicMessages",
@@ -384,6 +413,8 @@ def test_every_public_name_was_tried() -> None:
         "Log",
         "OpenAIChat",
         "OpenAIResponses",
+        "Phase",
+        "Phases",
         "Request",
         "Tool",
         "Toolbox",

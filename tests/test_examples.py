@@ -23,6 +23,7 @@ SHOWS = {
     "07_openai": "gpt-6.1-sol",
     "08_watch": "! CKS01 ",
     "09_proxy": "--repair sort-tools,place-breakpoints",
+    "10_late_tools": "tools in the head: ['call_tool']",
 }
 """Example → something that stands in its output."""
 

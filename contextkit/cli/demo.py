@@ -24,20 +24,39 @@ Tick = Callable[[Usage], None]
 @click.command("demo")
 @click.option("--folder", default=".", show_default=True, type=click.Path(exists=True, file_okay=False), help="Where the agent works.")
 @click.option("--model", default="claude-sonnet-5-5", show_default=True, help="Whose cache rules and prices apply; a Claude model.")
-@click.option("--turns", default=28, show_default=True, type=click.IntRange(4, 500), help="Model calls in each run.")
+@click.option("--turns", type=click.IntRange(4, 500), help="Model calls in each run; 28 if not said, 200 with --masking.")
+@click.option("--masking", is_flag=True, help="60 tools in 6 phases: no masks, masks, and tools removed, at three endpoints.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
-def command(folder: str, model: str, turns: int, as_json: bool) -> None:
+def command(folder: str, model: str, turns: int | None, masking: bool, as_json: bool) -> None:
     """An agent loop over this folder, three times, against a local provider that bills like the real one. Nothing leaves this machine.
 
     \b
     contextkit demo
     contextkit demo --folder ~/project --turns 60
+    contextkit demo --masking
     """
+    _check(model)
+    _masked(model, turns or 200, as_json) if masking else _three_ways(folder, model, turns or 28, as_json)
+
+
+def _masked(model: str, turns: int, as_json: bool) -> None:
+    """What masks cost, beside what they are there instead of."""
+    from contextkit.cli.demos import masked
+    from contextkit.cli.demos.masking import WAYS, endpoints, run
+
+    found: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints(model):
+        for way in WAYS:
+            found.setdefault(endpoint.name, {})[way] = run(way, endpoint, turns)
+            click.echo(f"{endpoint.name}, {way}: {turns} turns", err=True)
+    click.echo(masked.as_json(found)) if as_json else masked.show(found, model, turns)
+
+
+def _three_ways(folder: str, model: str, turns: int, as_json: bool) -> None:
     from contextkit.cli.demos.builders import careful, careless, with_contextkit
     from contextkit.cli.demos.comparison import WAYS, show
     from contextkit.cli.demos.workspace import Workspace
 
-    _check(model)
     workspace = Workspace(Path(folder))
     ways = dict(zip(WAYS, (careless, careful, with_contextkit), strict=True))
     with _progress(ways, turns) as ticks:

@@ -7,13 +7,14 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from contextkit.importers.source import Faults
+    from contextkit.ledger.exchange import Exchange
     from contextkit.lint.config import LintConfig
     from contextkit.lint.finding import Finding
     from contextkit.lint.output.forms import Told
@@ -91,7 +92,7 @@ def _told(options: Options) -> Told:
     code, recordings = _sorted(options)
     config = _config(options, code)
     left, n_fixed = _mended(code, config, options.jobs) if options.is_fixing else (_in_code(code, config, options.jobs), 0)
-    found = [*left, *(finding for file in recordings for finding in _in_recording(file, config))]
+    found = [*left, *_in_recordings(recordings, config)]
     return Told(found, {row.code: row for row in hazards()}, page, version("contextkit"), n_fixed)
 
 
@@ -157,18 +158,46 @@ def _mended(paths: Sequence[str], config: LintConfig, jobs: int | None) -> tuple
     return left, n_fixed
 
 
-def _in_recording(file: str, config: LintConfig) -> Iterator[Finding]:
-    from contextkit.importers.found import ledger_at
+def _in_recordings(files: Sequence[str], config: LintConfig) -> Iterator[Finding]:
+    """Findings of recordings, record by record: a recording may be larger than memory."""
+    from contextkit.importers.source import Faults
+
+    faults = Faults()
+    for file in files:
+        yield from _in_recording(file, config, faults)
+    for fault in faults.kept:
+        click.echo(str(fault), err=True)
+    if len(faults) > len(faults.kept):
+        click.echo(f"and {len(faults) - len(faults.kept):,} more of these", err=True)
+
+
+def _in_recording(file: str, config: LintConfig, faults: Faults) -> Iterator[Finding]:
+    from contextkit.importers.found import records_in
+    from contextkit.ledger.exchange import Remark
     from contextkit.lint.catalogue import hazards
     from contextkit.lint.trace.detect import Detector
 
-    _, ledger = ledger_at(file)
-    detector = Detector(hazards())
-    found = chain(chain.from_iterable(detector.feed(exchange) for exchange in ledger), detector.finish())
-    yield from (finding for finding in found if config.is_selected(finding.code))
-    if detector.n_skipped:
-        n_all = detector.n_skipped + detector.n_calls + detector.n_unreadable
-        click.echo(f"{file}: {detector.n_skipped} of {n_all} calls were recorded without their bodies; nothing to look at", err=True)
+    verdicts: dict[str, str] = {}
+    detector = Detector(hazards(), verdicts=verdicts)
+    waiting: list[Exchange] = []
+    for record in records_in([file], faults):
+        if isinstance(record, Remark):
+            verdicts.update({record.about: record.text} if record.kind == "verdict" else {})
+            continue
+        for exchange in waiting:  # what is said of a call may stand right behind it
+            yield from _selected(detector.feed(exchange), config)
+        waiting = [record]
+    for exchange in waiting:
+        yield from _selected(detector.feed(exchange), config)
+    yield from _selected(detector.finish(), config)
+    n_all = detector.n_skipped + detector.n_calls + detector.n_unreadable
+    if detector.n_skipped or not n_all:
+        what = f"{detector.n_skipped} of {n_all} calls were recorded without their bodies" if n_all else "no calls in it"
+        click.echo(f"{file}: {what}; nothing to look at", err=True)
+
+
+def _selected(found: Iterator[Finding], config: LintConfig) -> Iterator[Finding]:
+    return (finding for finding in found if config.is_selected(finding.code))
 
 
 # Settings -----------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from contextkit.errors import ContextKitError
 
 COMMANDS = {
     "demo": "contextkit.cli.demo",
+    "explain-edit": "contextkit.cli.transformer.command",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock.command",
     "proxy": "contextkit.cli.proxy.command",
@@ -67,6 +68,7 @@ def cli() -> None:
     contextkit serve --port 8089                 a local provider for tests
     contextkit proxy --upstream https://…        pass calls on, record them, say what breaks
     contextkit simulate traces/ --capacity 10k   what an engine's cache would have done with a trace
+    contextkit explain-edit --delete 33 13       why an edit costs what it costs, row by row
     """
 
 

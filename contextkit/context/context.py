@@ -21,6 +21,7 @@ from contextkit.providers.request import Request
 from contextkit.simulator.receiving import take
 from contextkit.simulator.streaming import Passing
 from contextkit.tools.call import Call, run_all
+from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer
 from contextkit.tools.toolbox import Toolbox
 
@@ -53,8 +54,9 @@ class Context(Conversation):
             if n := len(self._turns.open_calls):
                 raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
             layout, after, epoch = self._tracks.layout(self.log, self._turns, self.provider), len(self.log) - 1, self._turns.epoch
-        params, headers = parameters(self.provider, overrides)
-        return self._account.request(self.provider, layout, params, headers, after, epoch)
+            mask = self._permission.lowered(self.provider, overrides)
+        params, headers = parameters(self.provider, overrides, mask.tool_choice)
+        return self._account.request(self.provider, layout, params, headers, after, epoch, mask)
 
     def receive(self, reply: Any, request: Request | None = None) -> Entry | None:
         """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built.
@@ -108,16 +110,36 @@ class Context(Conversation):
         kept = None if keep_from is None else self.log.find(keep_from).sequence
         return self._epoch("compaction", content_parts(summary), kept)
 
-    def retool(self, tools: Iterable[Any]) -> Entry:
-        """Open a new epoch with another tool set; everything said stays, and is paid for once more."""
+    def retool(self, tools: Iterable[Any], phases: Phases | None = None) -> Entry:
+        """Open a new epoch with another tool set, and another table of phases if need be; everything said is paid for once more."""
         toolbox = Toolbox(tools)
+        self._permission.renew(phases, toolbox)
         entry = self._renew("retool", None, toolbox.definitions())
         self.toolbox = toolbox
         return entry
 
+    def late_tools(self, tools: Iterable[Any], *, allow_epoch: bool = False) -> Entry:
+        """Tools that have come since the conversation began join behind the prompt; the head stays as it is (`docs/late-tools.md`).
+
+        Tools announced before are bound anew, which is what a resumed conversation needs. Where the model takes none in band: raises
+        `UsageError`, or, with `allow_epoch`, opens a new epoch with a larger head, whose price is in the entry.
+        """
+        if allow_epoch and not self._can_join():
+            return self.retool([*self.toolbox, *Toolbox(tools)])
+        return self._join(tools)
+
     def resystem(self, system: Any) -> Entry:
         """Open a new epoch with another system prompt; everything said stays, and is paid for once more."""
         return self._renew("resystem", content_parts(system), None)
+
+    @property
+    def phase(self) -> str | None:
+        """The phase the conversation is in; None without phases."""
+        return self._permission.phase
+
+    def enter(self, phase: str) -> Entry:
+        """Enter a phase by hand; durable, and told to the model behind what is said before it speaks next."""
+        return self._enter(phase)
 
     def summary(self) -> Summary:
         """What was read from cache, what it cost, and why each miss happened."""
@@ -128,5 +150,6 @@ class Context(Conversation):
         return None if body is None else self._append("assistant", body)
 
     def _call(self, call: OpenCall) -> Call:
-        tool = self.toolbox[call.name] if call.name in self.toolbox else None  # noqa: SIM401 - a Toolbox has no get
-        return Call(call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool, self._append, self.result)
+        tool = self._late.answering(call.name, call.arguments, self.toolbox)
+        given = call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool
+        return Call(*given, self._append, self.result, self._permission.refusal)

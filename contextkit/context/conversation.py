@@ -15,7 +15,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
-from contextkit.canonical import Json
+from contextkit.canonical import Json, parse
 from contextkit.errors import HeadChanged
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.content import content_parts
@@ -24,10 +24,15 @@ from contextkit.log.log import Log
 from contextkit.log.storage import folder_at
 from contextkit.log.turns import Turns
 from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
+from contextkit.providers.late.arriving import can_join, check_joining, widened
+from contextkit.providers.late.late_tools import LateTools
+from contextkit.providers.masking.permission import Permission, permit_of
 from contextkit.providers.provider import Provider
 from contextkit.providers.tracks import Tracks
 from contextkit.simulator.account import Account
 from contextkit.tools.adopt import adopted
+from contextkit.tools.mask import Permit
+from contextkit.tools.phases import Phases
 from contextkit.tools.toolbox import Toolbox
 
 
@@ -37,16 +42,22 @@ class Conversation:
     def __init__(
         self, provider: Provider, *, system: Any = None, tools: Iterable[Any] | None = None, log: Log | None = None,
         ledger: Ledger | None = None, clock: Callable[[], float] = time.time, session: str | None = None, lane: str | None = None,
-        allow_new_head: bool = False,
+        allow_new_head: bool = False, phases: Phases | Permit | None = None,
     ) -> None:  # fmt: skip
-        """A conversation in memory, or over the log and ledger given. Raises `HeadChanged` when they were begun with another head."""
+        """A conversation in memory, or over the log and ledger given.
+
+        Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or the log.
+        """
         check_provider(provider, log)
         self.provider = provider
         self.toolbox = Toolbox(() if tools is None else tools)
+        permit = permit_of(phases, self.toolbox)
+        self._permission = Permission(None, ())
         self.log = Log(clock=clock) if log is None else log
         self.ledger = Ledger() if ledger is None else ledger
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
+        self._late = LateTools(self.log)
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None else self.toolbox.definitions()
         if not len(self.log):
@@ -59,6 +70,7 @@ class Conversation:
             if not allow_new_head:
                 raise
             self._renew("head", parts, definitions)
+        self._permit(permit)
 
     @classmethod
     def open(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
@@ -89,13 +101,17 @@ class Conversation:
         Of `body` it takes system, tools and messages: parameters are those of `provider`, and the layout places its own marks.
         """
         system, definitions, turns = adopt(provider, body)
-        given = {"system": system or None, "tools": adopted(definitions, () if tools is None else tools), **options}
+        phases = options.pop("phases", None)
+        toolbox = Toolbox(adopted(definitions, () if tools is None else tools))
+        permit = permit_of(phases, toolbox)
+        given = {"system": system or None, "tools": toolbox, **options}
         context = cls(provider, **given) if folder is None else cls.open(folder, provider, **given)
         with ExitStack() as opened:
             opened.callback(context.close)
             check_fresh(context.log)
             for turn in turns:
                 context._append(turn.kind, turn.body)
+            context._permit(permit)  # last: what the model called before, somebody has answered
             opened.pop_all()
         return context
 
@@ -105,16 +121,20 @@ class Conversation:
         with ExitStack() as opened:
             log = opened.enter_context(self.log.fork(-1 if at is None else at, None if root is None else root / "log.jsonl"))
             ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
-            other = type(self)(self.provider, log=log, ledger=ledger, clock=self._clock)
+            other = type(self)(self.provider, log=log, ledger=ledger, clock=self._clock, phases=self._permission.permit)
             opened.pop_all()
         other.toolbox = self.toolbox
+        other._late.share(self._late)
         other._account.share(self._account)
         return other
 
-    def spawn(self, task: Any, *, provider: Provider | None = None, system: Any = None, tools: Iterable[Any] | None = None) -> Self:
+    def spawn(
+        self, task: Any, *, provider: Provider | None = None, system: Any = None, tools: Iterable[Any] | None = None,
+        phases: Phases | None = None,
+    ) -> Self:  # fmt: skip
         """A sub-agent with a log of its own and `task` as its first user turn; what it costs is in this context's ledger and summary."""
         other = type(self)(
-            self.provider if provider is None else provider, system=system, tools=tools, clock=self._clock,
+            self.provider if provider is None else provider, system=system, tools=tools, phases=phases, clock=self._clock,
             session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",
         )  # fmt: skip
         other.ledger, other._owned = self.ledger, (other.log,)
@@ -135,10 +155,47 @@ class Conversation:
 
     def _append(self, kind: Kind, body: Json) -> Entry:
         with self._lock:
-            self._turns.check(kind, body)
-            entry = self.log.append(kind, body)
-            self._turns.feed(entry)
+            entry = self._keep(kind, body)
+            self._follow(refuses=kind == "assistant")
         return entry
+
+    def _keep(self, kind: Kind, body: Json) -> Entry:
+        self._turns.check(kind, body)
+        entry = self.log.append(kind, body)
+        self._turns.feed(entry)
+        self._permission.feed(entry)
+        self._late.feed(entry)
+        return entry
+
+    def _follow(self, *, refuses: bool) -> None:
+        """Write what must stand behind the entry just kept: answers to calls that may not be made, the phase that answers lead to."""
+        while (due := self._permission.due(self.log, self._turns, refuses=refuses) or self._late.due()) is not None:
+            self._keep(*due)
+
+    def _permit(self, permit: Permit | None) -> None:
+        """Go on in the phase the log says, the first one if it says none; write what a crash kept from being written."""
+        with self._lock:
+            self._permission = Permission(widened(permit, self._late.tools, self.provider), self.log)
+            self._follow(refuses=True)
+
+    def _enter(self, phase: str) -> Entry:
+        with self._lock:
+            body = self._permission.entering(phase)
+            return self.log[self._permission.entry] if body is None else self._keep("phase", body)
+
+    def _can_join(self) -> bool:
+        return can_join(self.provider, parse(self.log[self._turns.head_tools].body)["tools"])
+
+    def _join(self, tools: Iterable[Any]) -> Entry:
+        with self._lock:
+            head = parse(self.log[self._turns.head_tools].body)["tools"]
+            arrival = self._late.arriving(tools, head)
+            if arrival.new:
+                check_joining(self.provider, head, arrival.body)
+                self._keep("tools", arrival.body)
+            self._late.bind(arrival.tools)
+            self._permission.permit = widened(self._permission.permit, self._late.tools, self.provider)
+            return self.log[max(self._late.entry_of(tool.name) for tool in arrival.tools)]
 
     def _epoch(self, reason: str, summary: Json, keep_from: int | None, **head: Json) -> Entry:
         with self._lock:

@@ -47,12 +47,20 @@ def divergence(older: Layout, newer: Layout) -> Divergence | None:
     if shared == older.n:
         return None
     side = newer if shared < newer.n else older
-    before, after = _body(older, shared), _body(newer, shared)
-    offset = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
     return Divergence(
         LEVELS[side.track.levels[shared]], path_of(side.track, shared), shared, side.track.entries[shared] if side is newer else -1,
-        offset, _snippet(before, offset), _snippet(after, offset),
+        *difference(_body(older, shared), _body(newer, shared)),
     )  # fmt: skip
+
+
+def difference(before: bytes, after: bytes) -> tuple[int, str, str]:
+    """How many bytes of two blocks agree, and what each says around there.
+
+    >>> difference(b'{"a":1}', b'{"a":2}')
+    (5, '{"a":1}', '{"a":2}')
+    """
+    offset = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    return offset, _snippet(before, offset), _snippet(after, offset)
 
 
 def path_of(track: Track, segment: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "epoch"]
+Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "epoch"]
 """What an entry is; the table of their bodies stands in `docs/architecture.md`.
 
 opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…]}
@@ -18,7 +18,9 @@ assistant   {"after": sequence, "native": {"wire", "model", "body": [json…]}, 
 result      {"call_id", "name", "content": [part…], "is_error"}
 begun       {"call_id"}                     a side effect was started (a crash may follow); renders nothing
 notice      {"text"}                        said by the program, in band
-phase       {"name"}                        reserved for masking; renders nothing
+phase       {"name", "text", "removed": [name…], "added": [name…], "is_told"}     what may be called from here on: `text` tells it; so do
+            `removed` and `added`, the tools withdrawn and given back, where a provider takes them (all of it, if `is_told`)
+tools       {"definitions": [definition…], "text"}     tools that join behind the head; `text` tells how they are called in words
 epoch       {"reason", "summary": [part…], "keep_from": sequence | null, "rewrites_tokens", "templates",
              "system"?: [part…], "tools"?: [definition…]}
 part        {"type": "text", "text"} | {"type": "image"|"document", "media_type", "data"} | {… "url"} | {"type": "native", "wire", "block"}

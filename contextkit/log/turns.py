@@ -7,6 +7,10 @@ Three rules make the order: the results of a reply stand behind it in call order
 open waits behind those results; what was said while a reply was under way stands behind that reply. So the order only changes at its
 tail, and a reader who remembers what it took compares from the end: where the same sequence stands at the same index, everything
 before it is the same too, until `epoch` moves.
+
+What a phase or an announced tool tells the model is said last, behind what the user says before the model answers, and never right
+behind a reply: providers take a system message between turns in that one place only. An epoch takes it out; whoever opens one tells it
+anew.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ from contextkit.log.entry import Entry
 
 HEAD_PARTS = ("system", "tools", "templates")
 """What an `opened` or `epoch` entry may set for the requests after it."""
+
+_TOLD = ("text", "removed", "added")
+"""What a `phase` entry may tell the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,10 @@ class Turns:
     """Sequence of a result in `ordered` → sequence of the reply it answers."""
     _speaks: dict[int, bool] = field(default_factory=dict)
     """Sequences that could still move behind a reply → whether the model is to speak after them (user), or not (notice)."""
+    _phases: set[int] = field(default_factory=set)
+    """Entries of this epoch that are told last: phases that tell the model something, and tools that came late."""
+    _mute: set[int] = field(default_factory=set)
+    """Epochs that say nothing themselves."""
 
     @classmethod
     def over(cls, entries: Iterable[Entry]) -> Turns:
@@ -107,6 +118,12 @@ class Turns:
         return list(self._open.values())
 
     @property
+    def answers(self) -> list[int]:
+        """Sequences of the results of the last reply, in call order; empty until the last is there."""
+        found = [result for result in self._answers.values() if result is not None]
+        return found if len(found) == len(self._answers) else []
+
+    @property
     def head_system(self) -> int:
         """Sequence of the entry that set the system prompt last; 0 is the `opened` entry."""
         return self._heads.get("system", 0)
@@ -142,6 +159,9 @@ class Turns:
         calls = [call["id"] for call in body["calls"]]
         if len(set(calls)) < len(calls):
             raise InvalidCall(f"a reply uses one id for several calls: its ids are {', '.join(map(repr, calls))}, give each its own")
+
+    def _check_phase(self, body: Json) -> None:
+        body.get("text")
 
     def _check_epoch(self, body: Json) -> None:
         first = body["keep_from"]
@@ -196,6 +216,9 @@ class Turns:
     def _feed_epoch(self, sequence: int, body: Json) -> None:
         first = body["keep_from"]
         kept = [] if first is None else [old for old in self.ordered if old >= first]
+        kept = [old for old in kept if old not in self._phases]
+        self.waiting = [said for said in self.waiting if said not in self._phases]
+        self._phases, self._mute = set(), self._mute | (set() if body.get("summary") else {sequence})
         self.ordered = [sequence, *kept]
         self._replies = {result: self._replies[result] for result in kept if result in self._replies}
         index: dict[int | None, int] = {old: place for place, old in enumerate(self.ordered)}
@@ -203,8 +226,14 @@ class Turns:
         self.epoch += 1
         self._feed_head(sequence, body)
 
-    def _feed_nothing(self, sequence: int, body: Json) -> None:
-        """A phase renders nothing."""
+    def _feed_phase(self, sequence: int, body: Json) -> None:
+        if any(body.get(part) for part in _TOLD):
+            self._phases.add(sequence)
+            self._say(sequence, False)
+
+    def _feed_tools(self, sequence: int, body: Json) -> None:
+        self._phases.add(sequence)
+        self._say(sequence, False)
 
     def _say(self, sequence: int, speaks: bool) -> None:
         self._speaks[sequence] = speaks
@@ -212,18 +241,35 @@ class Turns:
         self._let_through()
 
     def _let_through(self) -> None:
-        """What was said joins the order, unless a call still holds it back."""
-        if not self._open:
-            self.ordered.extend(self.waiting)
-            self.has_pending_user |= any(self._speaks[said] for said in self.waiting)
-            self.waiting = []
+        """What was said joins the order, unless a call still holds it back; phases join it last."""
+        if self._open:
+            return
+        spoken = [said for said in self.waiting if said not in self._phases]
+        phases = [*(self._lifted() if spoken else ()), *(said for said in self.waiting if said in self._phases)]
+        self.ordered.extend(spoken)
+        self.has_pending_user |= any(self._speaks[said] for said in spoken)
+        self.waiting = phases if self._is_reply_last() else []
+        self.ordered.extend(phase for phase in phases if not self.waiting)
 
     def _take_late(self, after: int) -> list[int]:
-        """Take back what was said after the last entry the request included; it stands at the tail, in order."""
-        late: list[int] = []
+        """Take back what was said after the last entry the request included; it stands at the tail, in order, phases behind it."""
+        late, phases = list(self.waiting), self._lifted()
         while self.ordered and self.ordered[-1] > after and self.ordered[-1] in self._speaks:
             late.append(self.ordered.pop())
-        return late[::-1]
+        sent = [] if self._is_reply_last() else [phase for phase in phases if phase <= after]
+        self.ordered.extend(sent)
+        return sorted([*late, *(phase for phase in phases if phase not in sent)])
+
+    def _lifted(self) -> list[int]:
+        """Phases at the very end that no reply stands behind, taken out."""
+        found: list[int] = []
+        while self.ordered and self.ordered[-1] in self._phases and self.ordered[-1] in self._speaks:
+            found.append(self.ordered.pop())
+        return found[::-1]
+
+    def _is_reply_last(self) -> bool:
+        """Whether nobody has spoken to the model since it spoke."""
+        return not self.ordered or self.ordered[-1] == self.last_assistant or self.ordered[-1] in self._mute
 
 
 _FEEDS: dict[str, Callable[[Turns, int, Json], None]] = {
@@ -233,13 +279,15 @@ _FEEDS: dict[str, Callable[[Turns, int, Json], None]] = {
     "result": Turns._feed_result,
     "begun": Turns._feed_begun,
     "notice": Turns._feed_notice,
-    "phase": Turns._feed_nothing,
+    "phase": Turns._feed_phase,
+    "tools": Turns._feed_tools,
     "epoch": Turns._feed_epoch,
 }
 _CHECKS: dict[str, Callable[[Turns, Json], None]] = {
     "assistant": Turns._check_assistant,
     "result": Turns._check_open,
     "begun": Turns._check_open,
+    "phase": Turns._check_phase,
     "epoch": Turns._check_epoch,
 }
 _READ = frozenset({"opened", *_CHECKS})

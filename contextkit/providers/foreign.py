@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from contextkit.canonical import Json
+from contextkit.canonical import Json, canonical
 from contextkit.errors import InvalidTool
 
 
@@ -23,6 +23,26 @@ def spoken(block: Mapping[str, Json]) -> str:
     if isinstance(inside, list):
         inside = "".join(spoken(part) for part in inside if isinstance(part, dict))
     return inside if isinstance(inside, str) else f"[{block.get('type', 'item')}]"
+
+
+def reminder(text: str) -> str:
+    """What the program says in the user's turn, so that it is not taken for the user's own words.
+
+    >>> reminder("Phase report: call no tool."), reminder("")
+    ('<system>Phase report: call no tool.</system>', '')
+    """
+    return f"<system>{text}</system>" if text else ""
+
+
+def announcement(body: Mapping[str, Json]) -> str:
+    """Tools that came late, in words: a line for each, its definition as JSON.
+
+    >>> print(announcement({"text": "New tools:", "definitions": [{"name": "ping", "description": "", "parameters": {}}]}))
+    New tools:
+    {"name":"ping","description":"","parameters":{}}
+    """
+    rows = (dict(zip(("name", "description", "parameters"), function_of(one), strict=True)) for one in body["definitions"])
+    return "\n".join([body["text"], *(canonical(row).decode() for row in rows)])
 
 
 def function_of(definition: Mapping[str, Json]) -> tuple[Json, Json, Json]:

@@ -15,18 +15,20 @@ OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Where the wires say how long a reply may get."""
 _SAID: Mapping[str, frozenset[str]] = {"openai_responses": frozenset({"instructions", "previous_response_id", "conversation"})}
 """Wire → more fields that say what only the log may say."""
+_BETA = "anthropic-beta"
 _CLIENTS = frozenset({"timeout", "extra_query"})
 """Arguments of the SDKs that are no fields."""
 
 
-def parameters(provider: Provider, overrides: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str]]:
-    """Fields and extra headers of a request. None leaves a field out.
+def parameters(provider: Provider, overrides: Mapping[str, Json], tool_choice: Json = None) -> tuple[dict[str, Json], dict[str, str]]:
+    """Fields and extra headers of a request; `tool_choice` is what its mask says, where it says it there. None leaves a field out.
 
     Raises `UsageError` for a field that is not a parameter's to set, `NotSerialisable` for a value JSON cannot carry.
     """
     given = dict(overrides)
     headers, extra = (_mapping(name, given.pop(name, None)) for name in ("extra_headers", "extra_body"))
-    params = {name: value for name, value in {**provider.params, **given, **extra}.items() if value is not None}
+    chosen = {} if tool_choice is None else {"tool_choice": tool_choice}
+    params = {name: value for name, value in {**provider.params, **chosen, **given, **extra}.items() if value is not None}
     said = {*provider.grammar.arrays.values(), *_SAID.get(provider.wire, ())}
     if taken := params.keys() & said:
         raise UsageError(f"{', '.join(sorted(taken))}: the log says that, no parameter; context.resystem(…), context.retool(…) change it")
@@ -38,7 +40,14 @@ def parameters(provider: Provider, overrides: Mapping[str, Json]) -> tuple[dict[
         if type(params.get(name, 0)) is not int:
             raise UsageError(f"{name} is a number of tokens, not {type(params[name]).__name__}")
     canonical(params)
-    return params, {str(name): str(value) for name, value in headers.items()}
+    return params, _merged(provider.headers, {str(name): str(value) for name, value in headers.items()})
+
+
+def _merged(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Both; where both name beta features, all of them."""
+    beta = next((name for name in given if name.lower() == _BETA and _BETA in own), None)
+    kept = {name: value for name, value in own.items() if beta is None or name != _BETA}
+    return {**kept, **given, **({} if beta is None else {beta: f"{own[_BETA]},{given[beta]}"})}
 
 
 def _mapping(name: str, value: Json) -> Mapping[str, Json]:

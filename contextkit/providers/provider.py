@@ -99,6 +99,26 @@ class Provider(Protocol):
         ...
 
     @property
+    def headers(self) -> Mapping[str, str]:
+        """Extra headers of every request."""
+        ...
+
+    @property
+    def betas(self) -> tuple[str, ...]:
+        """Beta features the caller has opted in to."""
+        ...
+
+    @property
+    def telling(self) -> str:
+        """How a phase is told in the prompt: a row of `masking/mechanisms.py`."""
+        ...
+
+    @property
+    def announcing(self) -> str:
+        """How a tool that comes late is announced: a row of `late/mechanisms.py`."""
+        ...
+
+    @property
     def plan(self) -> Plan:
         """What to mark."""
         ...

@@ -20,6 +20,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
 from contextkit.layout.layout import Layout
 from contextkit.models import Model
+from contextkit.providers.masking.lowering import Lowered
 from contextkit.providers.parameters import OUTPUT_FIELDS
 
 
@@ -81,13 +82,13 @@ class Request(Mapping[str, Json]):
     """
 
     __slots__ = (
-        "_fields", "_observe", "after", "at", "epoch", "headers", "layout", "model", "params", "path", "predicted", "prompt", "provider",
-        "wire",
+        "_fields", "_observe", "after", "at", "epoch", "headers", "layout", "mask", "model", "params", "path", "predicted", "prompt",
+        "provider", "wire",
     )  # fmt: skip
 
     def __init__(
         self, layout: Layout, path: str, params: Mapping[str, Json], headers: Mapping[str, str], predicted: Usage, *,
-        wire: str, provider: str, model: Model, prompt: Prompt, after: int, epoch: int, at: float,
+        wire: str, provider: str, model: Model, prompt: Prompt, after: int, epoch: int, at: float, mask: Lowered,
         observe: Callable[[Request, BaseException], object] | None = None,
     ) -> None:  # fmt: skip
         self.layout = layout
@@ -109,6 +110,8 @@ class Request(Mapping[str, Json]):
         """Declared breaks before it."""
         self.after = after
         """Sequence of the last log entry it includes."""
+        self.mask = mask
+        """What may be called, what carries it (`.mechanism`), and what the change into it cost (`.cost_tokens`)."""
         self.at = at
         """When it was built, seconds since 1970."""
         self._observe = observe

@@ -1,4 +1,4 @@
-"""The log in each wire's bytes: one track per wire, model and epoch, grown by what was said since the last request.
+"""The log in each wire's bytes: one track per wire, model, way to tell phases and tools, and epoch, grown by what was said.
 
 Takes a log and its turns, gives layouts. Keeps no rule of its own: the order comes from `Turns`, the words from the adapter, the marks
 from the planner.
@@ -40,7 +40,7 @@ class Tracks:
     __slots__ = ("_grown",)
 
     def __init__(self) -> None:
-        self._grown: dict[tuple[str, str], tuple[int, _Grown]] = {}
+        self._grown: dict[tuple[str, ...], tuple[int, _Grown]] = {}
 
     def layout(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> Layout:
         """The whole conversation so far, marked; costs what was added since the last call for this provider."""
@@ -51,7 +51,7 @@ class Tracks:
         return Layout(grown.track, n, plan(grown.track, n, previous, provider.plan))
 
     def _synced(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
-        key = (provider.wire, provider.model.name)
+        key = (provider.wire, provider.model.name, provider.telling, provider.announcing)
         epoch, grown = self._grown.get(key, (-1, None))
         if grown is None or epoch != turns.epoch:
             grown = _headed(log, turns, provider)

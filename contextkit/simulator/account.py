@@ -21,6 +21,7 @@ from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.recorder import Recorder
 from contextkit.models import model_named
+from contextkit.providers.masking.lowering import Lowered
 from contextkit.providers.provider import Provider, Reply
 from contextkit.providers.request import Request
 from contextkit.simulator.reference import reference_cache
@@ -44,8 +45,9 @@ class Account:
         self._recorder = Recorder(ledger)
 
     def request(
-        self, provider: Provider, layout: Layout, params: Mapping[str, Json], headers: Mapping[str, str], after: int, epoch: int
-    ) -> Request:
+        self, provider: Provider, layout: Layout, params: Mapping[str, Json], headers: Mapping[str, str], after: int, epoch: int,
+        mask: Lowered,
+    ) -> Request:  # fmt: skip
         """The request that sends `layout` now, with what it should be billed."""
         now, prompt = self._clock(), provider.prompt(layout, params)
         with self._lock:
@@ -53,7 +55,7 @@ class Account:
         self._last = Request(
             layout, provider.path, params, headers, usage,
             wire=provider.wire, provider=provider.name, model=provider.model, prompt=prompt, after=after, epoch=epoch, at=now,
-            observe=self.failed,
+            mask=mask.over(layout), observe=self.failed,
         )  # fmt: skip
         return self._last
 

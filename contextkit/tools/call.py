@@ -35,6 +35,12 @@ class Call:
     """The tool, None where the model named one that does not exist."""
     _append: Callable[[Literal["begun"], Json], object] = field(repr=False)
     _answer: Callable[[str, object], object] = field(repr=False)
+    _refusal: Callable[[str], str | None] = field(repr=False)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it may not be made in the present phase, in words for the model; None where it may."""
+        return self._refusal(self.name)
 
     def run(self) -> object:
         """Validate the arguments and run the tool; its value, or the exception it raised, which `context.result` renders as an error."""
@@ -61,6 +67,8 @@ class Call:
     def _known(self) -> Tool:
         if self.is_cut:
             raise InvalidCall("the reply reached its token limit in this call, so it was not run; make it again, with shorter arguments")
+        if why := self.refusal:
+            raise InvalidCall(why)
         if self.tool is None:
             raise InvalidCall(f"there is no tool named {self.name!r}")
         return self.tool

@@ -1,18 +1,19 @@
-"""The tools an MCP server lists, as neutral definitions.
+"""The tools an MCP server lists, as neutral definitions, and what they give as neutral parts.
 
 Takes the answer to `tools/list` as the `mcp` package's object, as its dict, or as a plain list of tools; gives rows in the server's
-order. Knows nothing of sessions: calling is the caller's function.
+order. Of a session it takes the pages it lists and the answers to its calls; opening and closing it are the caller's.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from contextkit.canonical import Json
-from contextkit.errors import InvalidTool
+from contextkit.errors import InvalidCall, InvalidTool, MissingExtra, UsageError
 from contextkit.tools.definition import neutral, sealed
 
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
@@ -45,6 +46,68 @@ def read_listing(listing: object, prefix: str = "") -> list[Listed]:
     if not isinstance(tools, Iterable) or isinstance(tools, str | bytes):
         raise InvalidTool(f'an MCP listing is {{"tools": […]}}, its object, or a list of tools, not {type(listing).__name__}')
     return [_listed(_plain(tool), prefix) for tool in tools]
+
+
+async def read_pages(session: Any) -> list[Json]:
+    """Every tool of a server, page by page, as `session.list_tools` gives them (an `mcp.ClientSession` or an `mcp.Client`).
+
+    Raises `InvalidTool` for a server whose pages have no end, `UsageError` for what is no session.
+    """
+    listing = getattr(session, "list_tools", None)
+    if not callable(listing) or not callable(getattr(session, "call_tool", None)):
+        raise UsageError(f"session is an mcp.ClientSession or mcp.Client that is open, not {type(session).__name__}")
+    found: list[Json] = []
+    cursor, seen = None, set[str]()
+    while True:
+        page = _plain(await listing(**_at(listing, cursor)))
+        found += page.get("tools") or []
+        cursor = page.get("nextCursor")
+        if not cursor:
+            return found
+        if cursor in seen:
+            raise InvalidTool(f"the MCP server gives the cursor {cursor[:40]!r} twice, so its list of tools has no end: mend the server")
+        seen.add(cursor)
+
+
+def caller(session: Any) -> Callable[[str, dict[str, Json]], Awaitable[list[Json]]]:
+    """A function that calls a tool of the session's server and gives the parts of its result.
+
+    Raises `InvalidCall`, in the server's words, where the server says that the call failed.
+    """
+
+    async def call(name: str, arguments: dict[str, Json]) -> list[Json]:
+        answer = _plain(await session.call_tool(name, arguments))
+        parts = [_result_part(block) for block in answer.get("content") or []]
+        if answer.get("isError"):
+            raise InvalidCall("\n".join(str(part.get("text", "")) for part in parts) or "the MCP server says that the call failed")
+        return parts or [{"type": "text", "text": sealed(name, answer.get("structuredContent") or {}).decode()}]
+
+    return call
+
+
+_RESULT_PARTS: Mapping[str, Callable[[Mapping[str, Json]], Json]] = {
+    "text": lambda block: {"type": "text", "text": block["text"]},
+    "image": lambda block: {"type": "image", "media_type": block["mimeType"], "data": block["data"]},
+}
+"""Type of a content block → the neutral part it is (specification 2025-11-25, server/tools, "Tool Result"); others are said as JSON."""
+
+
+def _result_part(block: Mapping[str, Json]) -> Json:
+    said = _RESULT_PARTS.get(str(block.get("type")))
+    return {"type": "text", "text": sealed("result", dict(block)).decode()} if said is None else said(block)
+
+
+def _at(listing: Callable[..., object], cursor: str | None) -> dict[str, Any]:
+    """Arguments of `list_tools` for one page: `mcp.Client` takes the cursor itself, `mcp.ClientSession` within `params`."""
+    if cursor is None:
+        return {}
+    if "params" not in inspect.signature(listing).parameters:
+        return {"cursor": cursor}
+    try:
+        from mcp.types import PaginatedRequestParams
+    except ImportError:
+        raise MissingExtra("a session of the mcp package", "mcp") from None
+    return {"params": PaginatedRequestParams(cursor=cursor)}
 
 
 def _plain(value: Any) -> Any:

@@ -16,8 +16,9 @@ from typing import overload
 from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidCall, InvalidTool, UsageError
 from contextkit.tools.definition import PORTABLE, check_name, neutral, read_definition, sealed
-from contextkit.tools.mcp import read_listing
+from contextkit.tools.mcp import Listed, read_listing
 from contextkit.tools.signature.docstring import read_docstring
+from contextkit.tools.signature.fitting import misfit
 from contextkit.tools.signature.schema import read_signature
 
 Function = Callable[..., object]
@@ -107,7 +108,7 @@ class Tool:
         if run is not None and not callable(run):
             raise InvalidTool(f"run is a function that takes the arguments as one dict, not {type(run).__name__}")
         name, neutral_form = read_definition(definition, wire)
-        return cls(name, sealed(name, neutral_form), run, _is_async(run), None if run is None else _whole(run))
+        return cls(name, sealed(name, neutral_form), run, _is_async(run), None if run is None else _whole(name, neutral_form, run))
 
     @classmethod
     def from_mcp(cls, listing: object, *, call: Callable[[str, dict[str, Json]], object], prefix: str = "") -> list[Tool]:
@@ -117,10 +118,11 @@ class Tool:
         """
         if not callable(call):
             raise InvalidTool(f"call is a function that takes name and arguments (session.call_tool), not {type(call).__name__}")
-        return [
-            cls(one.name, one.body, partial(call, one.remote), _is_async(call), _whole(partial(call, one.remote)))
-            for one in read_listing(listing, prefix)
-        ]
+        return [cls._listed(one, partial(call, one.remote), _is_async(call)) for one in read_listing(listing, prefix)]
+
+    @classmethod
+    def _listed(cls, one: Listed, run: Function, is_async: bool) -> Tool:
+        return cls(one.name, one.body, run, is_async, _whole(one.name, parse(one.body), run))
 
 
 @overload
@@ -172,9 +174,16 @@ def _of_function(function: Function, name: str | None, description: str | None) 
     return Tool(own, sealed(own, neutral(own, text, parameters.schema)), function, _is_async(function), bind)
 
 
-def _whole(function: Function) -> Bind:
-    """A call that takes the arguments as they came, as one dict."""
-    return lambda arguments: partial(function, dict(arguments))
+def _whole(name: str, definition: Json, function: Function) -> Bind:
+    """A call that takes the arguments as they came, as one dict; those that do not fit the schema are refused in words for the model."""
+
+    def bind(arguments: Mapping[str, Json]) -> Callable[[], object]:
+        given = dict(arguments)
+        if why := misfit(definition.get("parameters"), given):
+            raise InvalidCall(f"the arguments do not fit tool {name!r}; correct them and call it again:\n- {why}")
+        return partial(function, given)
+
+    return bind
 
 
 def _is_async(function: Function | None) -> bool:

@@ -12,9 +12,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
+from typing import Any
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import InvalidTool
+from contextkit.tools.mcp import caller, read_pages
 from contextkit.tools.tool import Function, Tool, tool
 
 Toolable = Tool | Function | Mapping[str, Json]
@@ -50,6 +52,14 @@ class Toolbox:
         """
         in_order: list[Tool] = sorted(_as_tools(tools), key=lambda one: one.name)
         return cls(in_order)
+
+    @classmethod
+    async def from_mcp(cls, session: Any, *, prefix: str = "") -> Toolbox:
+        """All tools of an MCP server, every page of them, in the order of their names: the same toolbox after every reconnect.
+
+        `session` is an open `mcp.ClientSession` or `mcp.Client`; the tools call it. Raises `InvalidTool` for two tools of one name.
+        """
+        return cls.sorted(Tool.from_mcp(await read_pages(session), call=caller(session), prefix=prefix))
 
     def definitions(self) -> list[Json]:
         """The neutral definitions, in order; fresh copies."""

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.importers.found import records_at
+from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.catalogue import hazards
 from tests.cli.conftest import COMMAND, Run
@@ -122,8 +123,29 @@ def test_a_recording_without_bodies_is_told_about(tmp_path: Path, run: Run) -> N
     assert ended.err == f"{path}: 1 of 1 calls were recorded without their bodies; nothing to look at\n"
 
 
+def test_what_the_provider_said_of_a_call_stands_beside_its_finding(folder: Path, run: Run) -> None:
+    records = [*records_at("broken.jsonl")[1]]
+    for name, order in (("behind.jsonl", (1, 0)), ("before.jsonl", (0, 1))):
+        with Ledger(folder / name) as ledger:
+            for record in records:
+                assert isinstance(record, Exchange)
+                verdict = Remark("verdict", record.id, "system_changed" if record.id == "m1" else "unavailable")
+                for kind in order:
+                    ledger.append(record) if kind else ledger.remark(verdict)
+        assert "= provider: system_changed\n" in run("lint", name).out
+
+
+def test_what_is_wrong_with_a_recording_is_told_and_the_rest_is_looked_at(folder: Path, run: Run) -> None:
+    whole = (folder / "broken.jsonl").read_bytes()
+    (folder / "cut.jsonl").write_bytes(whole[:-40])
+    ended = run("lint", "cut.jsonl", "--json")
+    assert ended.code == 1
+    assert ended.err.startswith("cut.jsonl:4: ")
+    assert len(codes(ended.out)) > 0
+
+
 MISTAKES = {
-    "a missing file": (["absent.jsonl"], "absent.jsonl: No such file"),
+    "a missing file": (["absent.jsonl"], "absent.jsonl: no such file"),
     "a missing folder": (["absent/"], "absent"),
     "a missing Python file": (["absent.py"], "absent.py: no such file or folder"),
     "prose": (["diary.txt"], "of no known format"),

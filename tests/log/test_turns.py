@@ -107,6 +107,15 @@ def conversations(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
+@st.composite
+def masked(draw: st.DrawFn) -> list[Row]:
+    """The same, with phases that tell the model something, and epochs that say something themselves."""
+    rows = draw(conversations())
+    told = st.sampled_from([{}, {"name": "p", "text": "Phase p."}, {"name": "p", "removed": ["f"]}, {"name": "p", "text": ""}])
+    more = {"phase": told, "epoch": st.sampled_from([{}, {"summary": [1]}])}
+    return [(kind, {**body, **draw(more[kind])} if kind in more else body) for kind, body in rows]
+
+
 def write(rows: list[Row]) -> Log:
     log = Log(clock=lambda: 0.0)
     for kind, body in rows:
@@ -149,7 +158,7 @@ def test_an_epoch_is_refused_exactly_when_it_would_orphan_a_result(rows: list[Ro
 
 
 @settings(max_examples=200, deadline=None)
-@given(conversations())
+@given(conversations() | masked())
 def test_a_reader_that_compares_from_the_end_never_misses_a_change(rows: list[Row]) -> None:
     turns, taken, epoch = Turns(), list[int](), 0
     for entry in write(rows):
@@ -160,6 +169,48 @@ def test_a_reader_that_compares_from_the_end_never_misses_a_change(rows: list[Ro
             taken.pop()
         taken += turns.ordered[len(taken) :]
         assert taken == turns.ordered
+
+
+def is_told(row: Row) -> bool:
+    return row[0] == "phase" and bool(row[1].get("text") or row[1].get("removed"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(masked())
+def test_a_phase_is_told_between_a_word_to_the_model_and_its_answer_and_moves_nothing_else(rows: list[Row]) -> None:
+    log, turns = write(rows), Turns()
+    for n, entry in enumerate(log, 1):
+        turns.feed(entry)
+        spoken = [s for s in turns.ordered if not is_told(rows[s])]
+        plain = [("notice" if is_told(row) else row[0], row[1]) for row in rows[:n]]
+        told = {s for s in range(n) if is_told(rows[s])}
+        assert spoken == [s for s in Turns.over(write(plain)).ordered if s not in told]
+        after_epoch = max((s for s in range(n) if rows[s][0] == "epoch"), default=-1)
+        standing = {s for s in turns.ordered if s in told}
+        assert standing | {s for s in turns.waiting if s in told} == {s for s in told if s > after_epoch}
+        for place, sequence in enumerate(turns.ordered):
+            if sequence in told:
+                before = next((s for s in reversed(turns.ordered[:place]) if s not in told), None)
+                behind = next((s for s in turns.ordered[place:] if s not in told), None)
+                assert before is not None and rows[before][0] != "assistant"
+                assert rows[before][0] != "epoch" or rows[before][1].get("summary")
+                assert behind is None or rows[behind][0] == "assistant"
+
+
+@pytest.mark.parametrize(
+    ("rows", "ordered"),
+    [
+        ([("phase", {"text": "p"})], []),
+        ([("phase", {"text": "p"}), ("user", {})], [2, 1]),
+        ([("user", {}), ("phase", {"text": "p"}), ("user", {})], [1, 3, 2]),
+        ([("user", {}), ("phase", {"text": "p"}), ("user", {}), reply(2)], [1, 2, 4, 3]),
+        ([("user", {}), ("phase", {"text": "p"}), reply(1), ("user", {})], [1, 3, 4, 2]),
+        ([("user", {}), reply(1, "x"), ("phase", {"text": "p"}), ("user", {}), ("result", {"call_id": "x"})], [1, 2, 5, 4, 3]),
+        ([("user", {}), reply(1, "x"), ("result", {"call_id": "x"}), ("phase", {"text": "p"})], [1, 2, 3, 4]),
+    ],
+)
+def test_where_a_phase_is_told(rows: list[Row], ordered: list[int]) -> None:
+    assert Turns.over(write([("opened", {}), *rows])).ordered == ordered
 
 
 def test_results_stand_in_call_order_and_talk_waits_behind_them() -> None:

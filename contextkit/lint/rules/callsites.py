@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.tables import sanitizers, sinks
+from contextkit.lint.source.walk.pieces import walk
 
 
 def is_per_turn(view: View) -> bool:
@@ -23,7 +24,7 @@ def is_per_turn(view: View) -> bool:
 
 def words_of(node: ast.AST) -> Iterator[str]:
     """The names, attributes and constant texts in an expression."""
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Name):
             yield part.id
         elif isinstance(part, ast.Attribute):
@@ -82,7 +83,7 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def calls_in(body: list[ast.stmt]) -> Iterator[ast.Call]:
     """Every call in a block."""
-    return (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return (node for statement in body for node in walk(statement) if isinstance(node, ast.Call))
 
 
 def is_nothing(node: ast.AST) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 
 from contextkit.lint.rules.callsites import is_model_call, is_per_turn, last_name, statements, words_of
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 
 TURN = re.compile(
     r"(?:^|_)(?:steps?|turns?|iterations?|iter|attempts?|retr(?:y|ies)|rounds?|last|final|remaining|left|used|difficulty|complexity|complex|simple"
@@ -19,6 +20,10 @@ TURN = re.compile(
 )  # fmt: skip
 """Names of what differs between the turns of one conversation."""
 _DEPTH = 3
+_REQUEST = re.compile(r"(?:kwargs|params|parameters|request|payload|body|args|options|settings|call)$", re.IGNORECASE)
+"""Names of a request that is made step by step."""
+_VAGUE = frozenset({"text", "reasoning"})
+"""Keys that other mappings have as well."""
 
 
 def passed(names: tuple[str, ...], message: str, holding: str = "") -> Pattern:
@@ -60,7 +65,9 @@ def _asks(node: ast.Call, view: View) -> bool:
 def _stored(node: ast.Assign, view: View, *, names: tuple[str, ...], message: str) -> Iterator[Hit]:
     """`request["effort"] = "low"` below a condition on the turn, or chosen by one."""
     target = node.targets[0]
-    if not isinstance(target, ast.Subscript) or last_name(target) not in names or not is_per_turn(view):
+    if not isinstance(target, ast.Subscript) or last_name(target) not in names or not _REQUEST.search(last_name(target.value)):
+        return
+    if not is_per_turn(view) or (last_name(target) in _VAGUE and not view.calls_model()):
         return
     cause = _cause(node.value, view, _DEPTH)
     above = [] if cause is not None else [one.test for one in view.parents() if isinstance(one, ast.If) and _is_about_turn(one.test)]
@@ -78,13 +85,13 @@ def _cause(node: ast.expr, view: View, depth: int) -> ast.expr | None:
     if isinstance(node, ast.Dict):
         return _first(node.values, view, depth)
     if isinstance(node, ast.Call | ast.BinOp | ast.Subscript):
-        return next((part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute) and _is_turn(part)), None)
+        return next((part for part in walk(node) if isinstance(part, ast.Name | ast.Attribute) and _is_turn(part)), None)
     return None
 
 
 def _is_about_turn(test: ast.expr) -> bool:
     """Whether a condition looks at something that differs between turns; a text it compares with is not looked at."""
-    return any(isinstance(part, ast.Name | ast.Attribute) and _is_turn(part) for part in ast.walk(test))
+    return any(isinstance(part, ast.Name | ast.Attribute) and _is_turn(part) for part in walk(test))
 
 
 def _is_turn(node: ast.Name | ast.Attribute) -> bool:

@@ -76,10 +76,15 @@ def tail(step: Step) -> list[Block]:
 
 def floated(step: Step, change: Change) -> Sequence[Block]:
     """Blocks at the end of the earlier call that stand at the end of the later one, with an answer put in before them."""
-    if change.was or not any(block.role in ("assistant", "model") for block in change.now):
+    if change.was or not any(map(is_answer, change.now)):
         return ()
     rest = step.before.blocks[change.at :]
     return rest if rest and _agree(rest, step.after.blocks[-len(rest) :]) else ()
+
+
+def is_answer(block: Block) -> bool:
+    """Whether the model said it: on Responses calls and thoughts are items without a role."""
+    return block.role in ("assistant", "model") or block.type in ("call", "thinking")
 
 
 def n_pictures(sent: Sent) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.tables.sinks import PER_TURN
+from contextkit.lint.source.walk.pieces import children, walk
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 MARKER_KEYS = frozenset({"cache_control", "cachePoint", "cache_point"})
@@ -51,7 +52,7 @@ def assigned(scope: ast.AST, name: str) -> list[ast.expr]:
     """Every expression that is assigned to a name inside a node."""
     return [
         part.value
-        for part in ast.walk(scope)
+        for part in walk(scope)
         if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None and any(_is_name(one, name) for one in _targets(part))
     ]
 
@@ -70,7 +71,7 @@ def resolved(node: ast.expr | None, view: View) -> ast.expr | None:
         return node
     function = view.function()
     inside = assigned(function, node.id) if function else []
-    found = inside or [value for part in ast.iter_child_nodes(module_of(view)) for value in _at_top(part, node.id)]
+    found = inside or [value for part in children(module_of(view)) for value in _at_top(part, node.id)]
     return found[0] if len(found) == 1 else node
 
 
@@ -83,7 +84,7 @@ def _at_top(part: ast.AST, name: str) -> list[ast.expr]:
 def grows(view: View, name: str) -> bool:
     """Whether something is put into a list of this name in the function around."""
     function = view.function()
-    inside = ast.walk(function) if function else iter(())
+    inside = walk(function) if function else iter(())
     return any(
         (isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in ("append", "extend", "insert")
          and _is_name(part.func.value, name)) or (isinstance(part, ast.AugAssign) and _is_name(part.target, name))
@@ -101,7 +102,7 @@ def is_single_shot(node: ast.expr, view: View) -> bool:
 
 def marker_sets(scope: ast.AST) -> Iterator[ast.Assign]:
     """Assignments to a marker: `block["cache_control"] = …`."""
-    return (part for part in ast.walk(scope) if isinstance(part, ast.Assign) and any(map(is_marker_target, part.targets)))
+    return (part for part in walk(scope) if isinstance(part, ast.Assign) and any(map(is_marker_target, part.targets)))
 
 
 def is_marker_target(node: ast.expr) -> bool:
@@ -111,7 +112,7 @@ def is_marker_target(node: ast.expr) -> bool:
 
 def takes_markers_off(scope: ast.AST) -> bool:
     """Whether a marker is removed somewhere inside."""
-    return any(map(_removes_marker, ast.walk(scope)))
+    return any(map(_removes_marker, walk(scope)))
 
 
 def _removes_marker(node: ast.AST) -> bool:

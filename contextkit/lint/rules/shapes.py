@@ -94,7 +94,15 @@ def differs_only_in(pattern: re.Pattern[str], was: str, now: str) -> bool:
     >>> differs_only_in(re.compile(r"[0-9]+:[0-9]+"), "at 9:05 sharp", "at 9:06 sharp")
     True
     """
-    return was != now and pattern.sub("\0", was) == pattern.sub("\0", now)
+    if was == now:
+        return False
+    start, one, other = differing_span(was, now)
+    windows = [text[max(0, start - _AROUND) : start + len(span) + _AROUND] for text, span in ((was, one), (now, other))]
+    return pattern.sub("\0", windows[0]) == pattern.sub("\0", windows[1])
+
+
+_AROUND = 400
+"""Characters beside a difference in which what stands there can begin and end: no pattern of ours is longer."""
 
 
 def differing_span(was: str, now: str) -> tuple[int, str, str]:

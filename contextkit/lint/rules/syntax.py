@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from contextkit.lint.source.rule import View
+from contextkit.lint.source.walk.pieces import by_type, walk
 from contextkit.lint.source.walk.view import constant_keys, last_name
 
 __all__ = ["FUNCTIONS", "AnyFunction", "Write", "constant_keys", "content_writes", "inside", "keyword", "last_name", "messages_of",
@@ -21,7 +22,6 @@ __all__ = ["FUNCTIONS", "AnyFunction", "Write", "constant_keys", "content_writes
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef)
 """What most patterns on a history are shown."""
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CONTENT = frozenset({"content", "text", "contents", "parts"})
 _WRAPPERS = frozenset({"enumerate", "reversed", "list", "sorted", "zip", "range", "len", "tuple"})
 _CALLS = re.compile(r"(?:^|\.)(?:messages\.(?:create|stream|parse)|completions\.(?:create|parse|stream)|responses\.(?:create|parse|stream)"
@@ -45,13 +45,7 @@ class Write:
 @lru_cache(maxsize=8)
 def inside(function: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes of a function, those of functions inside it left out. Kept for the pattern that asks next."""
-    waiting, found = list(ast.iter_child_nodes(function)), list[ast.AST]()
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        if not isinstance(node, _SCOPES):
-            waiting += ast.iter_child_nodes(node)
-    return tuple(found)
+    return tuple(node for nodes in by_type(function).values() for node in nodes)
 
 
 def unwrapped(node: ast.expr) -> ast.expr:
@@ -71,7 +65,7 @@ def messages_of(function: ast.AST, view: View) -> dict[str, bool]:
 @lru_cache(maxsize=8)
 def _loop_variables(function: ast.AST, view: View) -> dict[str, bool]:
     found: dict[str, bool] = {}
-    loops = [node for node in inside(function) if isinstance(node, ast.For | ast.comprehension)]
+    loops: list[Any] = list(view.nodes(function, ast.For, ast.comprehension))
     for _ in range(2):
         for loop in loops:
             root = _root(loop.iter)
@@ -83,7 +77,7 @@ def _loop_variables(function: ast.AST, view: View) -> dict[str, bool]:
 
 
 def _names(target: ast.expr) -> list[str]:
-    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return [node.id for node in walk(target) if isinstance(node, ast.Name)]
 
 
 def _root(node: ast.expr) -> str:
@@ -100,7 +94,7 @@ def _root(node: ast.expr) -> str:
 
 def _is_older(node: ast.expr) -> bool:
     """Whether a slice ends before the newest: `[:-6]`."""
-    return any(isinstance(part, ast.Slice) and isinstance(part.upper, ast.UnaryOp) for part in ast.walk(node))
+    return any(isinstance(part, ast.Slice) and isinstance(part.upper, ast.UnaryOp) for part in walk(node))
 
 
 def content_writes(function: AnyFunction, view: View) -> tuple[Write, ...]:
@@ -115,7 +109,7 @@ def _all_writes(function: AnyFunction, view: View) -> tuple[Write, ...]:
 
 def _writes(function: AnyFunction, view: View) -> Iterator[Write]:
     names = messages_of(function, view)
-    for node in inside(function):
+    for node in view.nodes(function, ast.Assign, ast.Dict):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and last_name(node.targets[0]) in _CONTENT:
             target = node.targets[0]
             is_message = _root(target) in names or _is_indexed(target, view)
@@ -130,7 +124,7 @@ def _writes(function: AnyFunction, view: View) -> Iterator[Write]:
 
 def _is_indexed(target: ast.expr, view: View) -> bool:
     """Whether it is a part of `messages[i]`, `i` not the last."""
-    for part in ast.walk(target):
+    for part in walk(target):
         if isinstance(part, ast.Subscript) and not isinstance(part.slice, ast.Constant | ast.Slice | ast.UnaryOp):
             return view.is_history(part.value)
     return False
@@ -138,12 +132,12 @@ def _is_indexed(target: ast.expr, view: View) -> bool:
 
 def text_in(node: ast.AST) -> str:
     """The constant words of an expression."""
-    return " ".join(part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return " ".join(part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
 
 
 def words_in(node: ast.AST) -> str:
     """Names, attributes and constant words of an expression, for a look at what it is about."""
-    parts = (getattr(part, "id", "") or getattr(part, "attr", "") or getattr(part, "arg", "") for part in ast.walk(node))
+    parts = (getattr(part, "id", "") or getattr(part, "attr", "") or getattr(part, "arg", "") for part in walk(node))
     return f"{' '.join(str(part) for part in parts if part)} {text_in(node)}"
 
 
@@ -154,5 +148,5 @@ def keyword(call: ast.Call, *names: str) -> ast.expr | None:
 
 def model_calls(node: ast.AST, view: View) -> list[ast.Call]:
     """Calls of a model within a node."""
-    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call) and last_name(part.func) in _METHODS)
+    calls = (part for part in walk(node) if isinstance(part, ast.Call) and last_name(part.func) in _METHODS)
     return [call for call in calls if _CALLS.search(view.dotted(call))]

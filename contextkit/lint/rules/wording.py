@@ -62,10 +62,13 @@ GIT_LINE = re.compile(r"^(?:[ MADRCU?!]{2} |\s*(?:modified|deleted|new file|rena
 """A line of `git status`."""
 PATH = re.compile(r"(?:^|[\s\"'`(=:])(?:[A-Za-z]:\\|~?/)[\w.@+~-]+(?:[\\/][\w.@+~ -]+)*")
 """An absolute path."""
-_HEADING = re.compile(r"^\s*(?:#{1,6}\s|<[A-Za-z]|\*\*|[^.!?]{1,100}:\s*$)")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|<[A-Za-z]|\*\*|(?:[^.!?]|\.(?=\w)){1,100}:\s*$)")
 _TAG = re.compile(r"\s*<[^>]*>?")
 _LABEL = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w '()/-]{0,40}):\s")
 _LOOK_BACK = 6_000
+_ASKING = ("user", "system", "developer")
+_EDITED = 0.3
+"""Share of a message that stays when it was edited; where less does, another message stands there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +159,8 @@ def is_front(change: Change) -> bool:
     blocks = (*change.was, *change.now)
     if change.level == "system":
         return True
-    return change.level == "messages" and all(block.message <= 1 and block.type == "text" and block.role in ("user", "system", "developer")
-                                              for block in blocks)  # fmt: skip
+    is_near = change.level == "messages" and all(block.message <= 1 and block.type == "text" and block.role in _ASKING for block in blocks)
+    return is_near and bool(change.now) and (not change.was or edited(change).share >= _EDITED)
 
 
 def varies_in(pattern: re.Pattern[str], change: Change) -> bool:

@@ -66,10 +66,17 @@ def _find(
     modules = _read_all(list(source_files(paths, config)), config, rows, jobs, progress)
     table = flows.Flows((row.code, rule) for row in rows for rule in row.source if isinstance(rule, Flow))
     found = [finding for module in modules for finding in module.findings]
-    found.extend(flows.findings(link.Program(modules), table))
+    reached = list(flows.findings(link.Program(modules), table))
+    ends = {(finding.code, _spot(finding.trail[-1])) for finding in reached}
+    found = [finding for finding in found if (finding.code, _spot(finding.place)) not in ends] + reached
     by_path = {module.path: module for module in modules}
     kept = {(finding.code, finding.place, finding.message): finding for finding in found if not _is_silenced(finding, by_path, config)}
     return sorted(kept.values(), key=_order)
+
+
+def _spot(place: object) -> tuple[str, int, int]:
+    """Where it stands: a flow that ends there says more than a pattern that begins there."""
+    return (place.file, place.line, place.column) if isinstance(place, CodePlace) else ("", 0, 0)
 
 
 def _nobody(done: int, total: int) -> None:
@@ -134,7 +141,7 @@ class _Reader:
         try:
             self._read(file, module, is_wanted=is_wanted)
         except SyntaxError as error:
-            _fault(module, f"not Python: {error.msg}", error.lineno or 1)
+            _fault(module, f"not Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}", error.lineno or 1)
         except (RecursionError, MemoryError):
             _fault(module, "nested too deeply to be read")
         except OSError as error:

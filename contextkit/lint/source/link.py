@@ -26,7 +26,7 @@ from contextkit.lint.source.summary import (
 )
 from contextkit.lint.source.tables import sanitizers, sources
 
-DEPTH = 10
+DEPTH = 8
 """How many calls, attributes and variables a value is followed through."""
 _HOPS = 8
 """How many re-exports a name is followed through."""
@@ -65,6 +65,7 @@ class Program:
                 self.owners.setdefault(function.name, (module, function))
         self._resolved: dict[str, str] = {}
         self._returned: dict[str, Ends] = {}
+        self._known: dict[tuple[str, int, int, str], Ends] = {}
         self.callers = self._callers()
         self._once: dict[str, bool] = {}
 
@@ -163,7 +164,11 @@ class Program:
         for number in value:
             if len(found) > _WIDTH:
                 break
-            for atom, trail in self._ends_of(module, module.origins[number], depth, fresh).items():
+            key = module.name, number, depth, fresh
+            inside = self._known.get(key)
+            if inside is None:
+                inside = self._known[key] = self._ends_of(module, module.origins[number], depth, fresh)
+            for atom, trail in inside.items():
                 if atom not in found or len(trail) < len(found[atom]):
                     found[atom] = trail
         return found
@@ -183,7 +188,7 @@ class Program:
             return self._items(module, origin, depth, fresh)
         inside = self.ends(module, origin.value, depth, fresh)
         if isinstance(origin, Filtered):
-            return without(inside, origin.without)
+            return without(by_day(inside) if origin.is_daily else inside, origin.without)
         return {atom._replace(is_frozen=True): trail for atom, trail in inside.items()}
 
     def _unknown(self, module: Module, call: Called, name: str, depth: int, fresh: str) -> Ends:
@@ -198,7 +203,7 @@ class Program:
         calls = (module.origins[number] for number in origin.value)
         return self._merged(self._result(module, call, depth, fresh, origin.place) for call in calls if isinstance(call, Called))
 
-    def _result(self, module: Module, call: Called, depth: int, fresh: str, place: int | None = None) -> Ends:
+    def _result(self, module: Module, call: Called, depth: int, fresh: str, place: int | str | None = None) -> Ends:
         """What a call gives back: the sources in the function, and what it was given where that is what it returns."""
         name = self.callee(call.callee)
         known = self.owners.get(name)
@@ -209,6 +214,8 @@ class Program:
         found: Ends = {}
         if place is not None and place in function.items:
             inside = self.ends(owner, function.items[place], depth - 1)
+        elif isinstance(place, str):
+            return {}
         else:
             inside = self._fresh_results(owner, function, depth) if call.is_fresh else self.returned(owner, function, depth)
         for atom, trail in inside.items():
@@ -280,6 +287,16 @@ def without(ends: Ends, kinds: frozenset[Kind]) -> Ends:
         for atom, trail in ends.items()
         if not isinstance(atom.origin, Source) or atom.origin.kind not in kinds
     }
+
+
+def by_day(ends: Ends) -> Ends:
+    """Ends of a value of which only the day is read; what a caller gives is judged as it comes."""
+    return {_on_day(atom): trail for atom, trail in ends.items()}
+
+
+def _on_day(atom: Atom) -> Atom:
+    origin = atom.origin
+    return atom._replace(origin=Source("date", origin.site)) if isinstance(origin, Source) and origin.kind == "clock" else atom
 
 
 def argument_of(call: Called, function: Function, name: str) -> Value:

@@ -104,15 +104,17 @@ class Filtered(NamedTuple):
     """Its origins."""
     without: frozenset[Kind]
     """What no longer varies."""
+    is_daily: bool = False
+    """Whether of a clock only the day is left."""
 
 
 class Item(NamedTuple):
-    """One item of a tuple that functions give back."""
+    """One item of a tuple, or of a dict, that functions give back."""
 
     value: Value
     """Their calls."""
-    place: int
-    """Which item, from 0."""
+    place: int | str
+    """Which item, from 0; or under which key."""
 
 
 Origin = Source | Parameter | Called | Attribute | Global | Frozen | Filtered | Item
@@ -150,8 +152,8 @@ class Function:
     """The one that takes all other keywords, empty where none does."""
     returned: Value = CLEAN
     """Origins of what it gives back."""
-    items: dict[int, Value] = field(default_factory=dict)
-    """Of the tuples it gives back: place → origins of the item."""
+    items: dict[int | str, Value] = field(default_factory=dict)
+    """Of the tuples and dicts it gives back: place or key → origins of the item."""
     arrivals: list[Arrival] = field(default_factory=list)
     """What reaches the prompt inside it."""
     calls: list[int] = field(default_factory=list)

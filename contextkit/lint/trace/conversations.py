@@ -2,7 +2,8 @@
 
 Takes calls in the order they come, gives each the conversation it belongs to. Recorded sessions and lanes are believed; inside one, and
 where none was recorded, the text decides: sub-agents, titles and side calls are conversations of their own, while an edited, cut or
-compacted history stays with its conversation. Knows nothing of rules.
+compacted history stays with its conversation, and so does one in a recorded session that says the same words otherwise. Knows nothing of
+rules.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from unicodedata import normalize
 
 from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.cut import common_bytes
 from contextkit.lint.trace.rule import Block, Sent
 
-SHARE = 0.3
-"""Share of the smaller one's message bytes that two calls of one conversation have in common at least."""
+SHARE, ANSWERED = 0.3, 0.1
+"""Share of the smaller one's message bytes that two calls of one conversation have in common at least; and where the session was recorded
+and the model has answered in the later one, so that it is no question of its own."""
 ALIKE = 0.5
 """Share of two system texts that is equal in front and behind, for one to be the other with something filled in."""
 _RECENT = 8
@@ -27,6 +30,7 @@ _LONG = 8
 _SUMMARY = ("summar", "compact", "continued from", "previous conversation", "so far")
 """Words at the front of a history that replaces another."""
 _SPEAKERS = frozenset({"assistant", "model"})
+_SPOKEN = frozenset({"call", "thinking"})
 
 
 @dataclass(slots=True, eq=False)
@@ -145,7 +149,10 @@ def kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
         return None
     shared = _shared_bytes(one, other)
     least = min(_n_bytes(one), _n_bytes(other))
-    if least and shared >= SHARE * least:
+    is_recorded = bool(before.exchange.session) and any(map(_is_answer, other))
+    if least and shared >= (ANSWERED if is_recorded else SHARE) * least:
+        return 0, float(shared)
+    if is_recorded and (_is_one_shape(one, other, lead) or _says_the_same(one, other)):
         return 0, float(shared)
     return (0, float(shared)) if _is_compacted(before, one, other, has_kept=shared > 0) else None
 
@@ -174,7 +181,8 @@ def _is_one_head(before: Sent, after: Sent) -> bool:
 
 def _head(sent: Sent) -> tuple[frozenset[str], bytes]:
     front = [block for block in sent.blocks if block.level != "messages"]
-    return frozenset(block.role for block in front if block.level == "tools"), b"\n".join(b.body for b in front if b.level == "system")
+    words = "\n".join(text_of(block) for block in front if block.level == "system")
+    return frozenset(block.role for block in front if block.level == "tools"), words.encode()
 
 
 def _is_alike(one: bytes, other: bytes) -> bool:
@@ -194,15 +202,40 @@ def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
     rest, new = one[lead:], other[lead:]
     if not new:
         return True
-    if any(block.role in _SPEAKERS for block in (*rest, *new)):
+    if any(map(_is_answer, (*rest, *new))):
         return False
     left = {block.body for block in rest}
     return not any(block.body in left for block in new)
 
 
+def _is_answer(block: Block) -> bool:
+    """Whether a model said it; calls and thoughts that are items of their own have no role that says so."""
+    return block.role in _SPEAKERS or block.type in _SPOKEN
+
+
 def _shared_bytes(one: Sequence[Block], other: Sequence[Block]) -> int:
     mine, theirs = (Counter(block.body for block in blocks) for blocks in (one, other))
     return sum(len(body) * count for body, count in (mine & theirs).items())
+
+
+def _is_one_shape(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
+    """Whether one block stands for each block of the call before, and more follow: a history whose items were shortened."""
+    has_all = 0 < lead < len(one) < len(other)
+    return has_all and all(a.role == b.role and a.type == b.type for a, b in zip(one, other, strict=False))
+
+
+def _says_the_same(one: Sequence[Block], other: Sequence[Block]) -> bool:
+    """Whether both say the same words, whatever stands around or between them: ids, shapes, white space, the ends of messages."""
+    mine, theirs = ([*map(_words, blocks)] for blocks in (one, other))
+    least = min(sum(map(len, mine)), sum(map(len, theirs)))
+    common = Counter(mine) & Counter(theirs)
+    if least and sum(len(text) * count for text, count in common.items()) >= SHARE * least:
+        return True
+    return least > 0 and common_bytes("".join(mine).encode(), "".join(theirs).encode()) >= SHARE * least
+
+
+def _words(block: Block) -> str:
+    return "".join(normalize("NFC", text_of(block)).split())
 
 
 def _n_bytes(blocks: Sequence[Block]) -> int:

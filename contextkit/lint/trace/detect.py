@@ -77,7 +77,7 @@ class Detector:
         self.n_unreadable = 0
         """Bodies that could not be read: one `CK000` each."""
         self._rules = Rules(hazards)
-        self._verdicts = verdicts or {}
+        self._verdicts = verdicts if verdicts is not None else {}  # may be filled as records come
         self._costs = Costs() if has_costs else None
         self._conversations = Conversations()
         self._calls: list[Sent] = []

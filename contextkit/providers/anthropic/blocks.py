@@ -10,7 +10,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.providers.cutting import Trait
-from contextkit.providers.foreign import function_of, spoken
+from contextkit.providers.foreign import announcement, function_of, reminder, spoken
 
 WIRE = "anthropic_messages"
 
@@ -155,6 +155,35 @@ def _object(arguments: Json) -> Json:
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
+def changed(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
+    """A phase as tools withdrawn and given back (anthropic/types/beta/beta_request_tool_removal_block_param.py)."""
+    gone = [{"type": "tool_removal", "tool": {"type": "tool_reference", "name": name}} for name in body.get("removed", ())]
+    back = [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": name}} for name in body.get("added", ())]
+    return "system", gone + back + ([] if body.get("is_told") else _noticed(body.get("text", "")))
+
+
+def _noticed(text: str) -> list[Json]:
+    return [{"type": "text", "text": text}] if text else []
+
+
+PHASES: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
+    "tool_changes": changed,
+    "system_notice": lambda body: ("system", _noticed(body.get("text", ""))),
+    "reminder": lambda body: ("user", _noticed(reminder(body.get("text", "")))),
+}
+"""How a phase is told → (role, blocks)."""
+def added(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
+    """Tools that came late, defined where they come (anthropic/types/beta/beta_tool_change_tool_definition_param.py)."""
+    tools = ({"type": "tool_definition", "definition": definition_block(definition)} for definition in body["definitions"])
+    return "system", [{"type": "tool_addition", "tool": tool} for tool in tools]
+
+
+LATE: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
+    "tool_addition": added,
+    "bridge_system": lambda body: ("system", _noticed(announcement(body))),
+    "bridge": lambda body: ("user", _noticed(reminder(announcement(body)))),
+}
+"""How a tool that comes late is announced → (role, blocks)."""
 KINDS: dict[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
     "user": said,
     "assistant": replied,

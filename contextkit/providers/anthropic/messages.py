@@ -24,6 +24,8 @@ from contextkit.models import Model, model_named
 from contextkit.providers.anthropic import reply as answers
 from contextkit.providers.anthropic.blocks import (
     KINDS,
+    LATE,
+    PHASES,
     PLAIN,
     TRAITS,
     WIRE,
@@ -35,6 +37,8 @@ from contextkit.providers.anthropic.blocks import (
     tool_trait,
 )
 from contextkit.providers.cutting import Cut, cut, expect
+from contextkit.providers.late.mechanisms import Asked, announcing
+from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
 from contextkit.providers.provider import Parsed, Reply, Turn
 
@@ -69,8 +73,8 @@ KEYING = Keying(
 class AnthropicMessages:
     """A Claude model behind `client.messages.create`.
 
-    `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter). Everything else is a
-    parameter of the endpoint and is sent as given.
+    `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter). `betas` are the beta features
+    opted in to, sent as a header. Everything else is a parameter of the endpoint and is sent as given.
 
     >>> AnthropicMessages("claude-sonnet-5-5", max_tokens=4096).params["max_tokens"]
     4096
@@ -82,11 +86,18 @@ class AnthropicMessages:
     template = 1
     grammar = GRAMMAR
 
-    def __init__(self, model: str, *, max_tokens: int, ttl: str = "5m", head_ttl: str | None = None, **params: Json) -> None:
+    def __init__(
+        self, model: str, *, max_tokens: int, ttl: str = "5m", head_ttl: str | None = None, betas: Iterable[str] = (), **params: Json
+    ) -> None:
         head_ttl = head_ttl or ttl
         if ttl not in tuple(TTLS) or head_ttl not in tuple(TTLS) or TTLS[head_ttl] < TTLS[ttl]:
             raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: each is '5m' or '1h', and the head's may not be the shorter one")
         self.model: Model = model_named(model)
+        self.betas = _names(betas)
+        self.headers: Mapping[str, str] = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
+        self.telling = telling(Endpoint(WIRE, self.model, self.betas)).name
+        self.announcing = announcing(Asked(WIRE, self.model, self.betas)).name
+        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing]}
         self.params: Mapping[str, Json] = {"model": model, "max_tokens": max_tokens, **params}
         self.plan = Plan(head_ttl_seconds=TTLS[head_ttl], tail_ttl_seconds=TTLS[ttl], min_tokens=self.model.min_tokens)
 
@@ -99,7 +110,7 @@ class AnthropicMessages:
 
     def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed and signatures no longer hold."""
-        role, blocks = KINDS[entry.kind](read_json(entry.body))
+        role, blocks = self._kinds[entry.kind](read_json(entry.body))
         for block in blocks:
             if keeps_thinking or not TRAITS.get(block["type"], PLAIN).is_thinking:
                 yield replace(_message(block, role, self.model.name).piece, entry=entry.sequence)
@@ -133,6 +144,14 @@ class AnthropicMessages:
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
         """What raw stream events amount to."""
         return answers.joined(events)
+
+
+def _names(betas: object) -> tuple[str, ...]:
+    """The names of beta features."""
+    listed = tuple(betas) if isinstance(betas, Iterable) and not isinstance(betas, str) else (None,)
+    if not all(isinstance(name, str) and name for name in listed):
+        raise UsageError('betas is a list of beta features, as anthropic-beta names them (["context-management-2025-06-27"])')
+    return tuple(str(name) for name in listed)
 
 
 def parse(body: Json) -> Parsed:

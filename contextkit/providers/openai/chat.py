@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from contextkit.cache.prompt import Prompt
@@ -22,9 +23,13 @@ from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect
+from contextkit.providers.late.mechanisms import Asked, announcing
+from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.openai import chat_reply as answers
 from contextkit.providers.openai.chat_messages import (
     KINDS,
+    LATE,
+    PHASES,
     WIRE,
     definition_tool,
     messages_of,
@@ -72,6 +77,8 @@ class OpenAIChat:
     path = "/chat/completions"
     template = 1
     grammar = GRAMMAR
+    betas: tuple[str, ...] = ()
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self, model: str, *, max_tokens: int | None = None, ttl: str = "30m", prompt_cache_key: str | None = None,
@@ -81,6 +88,9 @@ class OpenAIChat:
             raise UsageError(f"ttl={ttl!r}, system_role={system_role!r}: Chat takes ttl '30m' and the role 'developer' or 'system'")
         given = {"max_completion_tokens": max_tokens, "prompt_cache_key": prompt_cache_key}
         self.model: Model = model_named(model)
+        self.telling = telling(Endpoint(WIRE, self.model)).name
+        self.announcing = announcing(Asked(WIRE, self.model)).name
+        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing]}
         self.params: Mapping[str, Json] = {"model": model, **{name: value for name, value in given.items() if value is not None}, **params}
         self.plan = plan_of(self.model, ttl, self.params)
         self.system_role = system_role
@@ -94,7 +104,7 @@ class OpenAIChat:
 
     def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
         """Pieces of one entry; Chat shows no thinking, so there is none to drop."""
-        for message in KINDS[entry.kind](read_json(entry.body)):
+        for message in self._kinds[entry.kind](read_json(entry.body)):
             for found in _message(message, "messages", "messages", self.model.name):
                 yield replace(found.piece, entry=entry.sequence)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
-from contextkit.providers.foreign import function_of, spoken
+from contextkit.providers.foreign import announcement, function_of, reminder, spoken
 from contextkit.providers.openai.spellings import (
     as_error,
     at,
@@ -152,6 +152,15 @@ def _call(call: Mapping[str, Json]) -> Json:
     return {"id": call["id"], "type": "function", "function": function}
 
 
+PHASES: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "allowed_tools": lambda body: [],
+    "reminder": lambda body: messages_of("user", [_text(reminder(body["text"]))]) if body.get("text") else [],
+}
+"""How a phase is told → messages."""
+LATE: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "bridge": lambda body: messages_of("user", [_text(reminder(announcement(body)))]),
+}
+"""How a tool that comes late is announced → messages."""
 KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "user": lambda body: messages_of("user", body["content"]),
     "assistant": replied,

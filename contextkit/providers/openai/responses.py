@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 from contextkit.cache.prompt import Prompt
@@ -24,11 +25,15 @@ from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect
+from contextkit.providers.late.mechanisms import Asked, announcing
+from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.openai import responses_reply as answers
 from contextkit.providers.openai.endings import TTLS, grammar, inherited, layout_of, marks_of, plan_of, prompt_of
 from contextkit.providers.openai.responses_items import (
     KINDS,
+    LATE,
     OUTPUTS,
+    PHASES,
     WIRE,
     definition_tool,
     items_of,
@@ -90,6 +95,8 @@ class OpenAIResponses:
     path = "/responses"
     template = 1
     grammar = GRAMMAR
+    betas: tuple[str, ...] = ()
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, model: str, *, max_output_tokens: int | None = None, ttl: str = "30m", **params: Json) -> None:
         if ttl not in tuple(TTLS):
@@ -98,6 +105,9 @@ class OpenAIResponses:
         if ttl != "30m":
             params["prompt_cache_options"] = {"ttl": ttl, **(params.get("prompt_cache_options") or {})}
         self.model: Model = model_named(model)
+        self.telling = telling(Endpoint(WIRE, self.model)).name
+        self.announcing = announcing(Asked(WIRE, self.model)).name
+        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing]}
         self.params: Mapping[str, Json] = {
             "model": model, **given, "store": False, "include": ["reasoning.encrypted_content"], **params
         }  # fmt: skip
@@ -112,7 +122,7 @@ class OpenAIResponses:
 
     def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed and the API would drop its reasoning."""
-        for item in KINDS[entry.kind](read_json(entry.body)):
+        for item in self._kinds[entry.kind](read_json(entry.body)):
             for found in _item(item, "messages", "input", self.model.name):
                 if keeps_thinking or not found.piece.is_thinking:
                     yield replace(found.piece, entry=entry.sequence)

@@ -13,7 +13,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
-from contextkit.providers.foreign import function_of, spoken
+from contextkit.providers.foreign import announcement, function_of, reminder, spoken
 from contextkit.providers.openai.spellings import (
     as_error,
     at,
@@ -156,6 +156,18 @@ def _call(call: Mapping[str, Json]) -> Json:
     return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written_arguments(call["arguments"])}
 
 
+PHASES: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "allowed_tools": lambda body: [],
+    "reminder": lambda body: items_of("user", [{"type": "text", "text": reminder(body["text"])}]) if body.get("text") else [],
+}
+"""How a phase is told → items."""
+LATE: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "additional_tools": lambda body: [
+        {"type": "additional_tools", "role": "developer", "tools": [definition_tool(definition) for definition in body["definitions"]]}
+    ],
+    "bridge": lambda body: items_of("user", [{"type": "text", "text": reminder(announcement(body))}]),
+}
+"""How a tool that comes late is announced → items."""
 KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "user": lambda body: items_of("user", body["content"]),
     "assistant": replied,

@@ -24,6 +24,7 @@ from contextkit.server.refusals.anthropic_shape import (
     tool_names,
     versioned,
 )  # fmt: skip
+from contextkit.server.refusals.choices import named, tool_changes
 from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal, Sent
 
 MOST_MARKS = 4
@@ -223,7 +224,11 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     )
 
 
-EARLY: tuple[Early, ...] = (authenticated, versioned, created, options, blocks, tool_names, new_version, prewarming, thinking)
+EARLY: tuple[Early, ...] = (
+    authenticated, versioned, created, options, blocks, tool_names, tool_changes, named, new_version, prewarming, thinking,
+)  # fmt: skip
 LATE: tuple[Late, ...] = (conversation, forced, marks, automatic, window)
-EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, options, blocks, tool_names, new_version, thinking)
+EARLY_COUNT: tuple[Early, ...] = (
+    authenticated, versioned, counted, options, blocks, tool_names, tool_changes, named, new_version, thinking,
+)  # fmt: skip
 """For `/v1/messages/count_tokens`; its late checks are the same."""

@@ -69,12 +69,15 @@ _BLOCKS: dict[str, dict[str, Kind]] = {
     for name in (
         "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result", "bash_code_execution_tool_result",
         "text_editor_code_execution_tool_result", "tool_search_tool_result", "browser_state", "compaction", "mcp_tool_use",
-        "mcp_tool_result", "tool_addition", "tool_removal",
+        "mcp_tool_result",
     )
-}  # fmt: skip
+} | {name: {"tool": OBJECT} for name in ("tool_addition", "tool_removal")}  # fmt: skip
 """Type of block → fields it cannot do without."""
 _OPTIONAL = kinds(flags=(FLAG, "is_error"), content=(TEXT_OR_ARRAY, "content"))
-_SPEAKERS = {"tool_use": "assistant", "thinking": "assistant", "redacted_thinking": "assistant", "tool_result": "user"}
+_SPEAKERS = {
+    "tool_use": "assistant", "thinking": "assistant", "redacted_thinking": "assistant", "tool_result": "user",
+    "tool_addition": "system", "tool_removal": "system",
+}  # fmt: skip
 """Type of block → the only role whose messages may hold it."""
 _NO_MARKER = frozenset({"thinking", "redacted_thinking"})
 

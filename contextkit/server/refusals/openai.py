@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
+from contextkit.server.refusals.choices import chat_choice, responses_choice
 from contextkit.server.refusals.openai_shape import (
     authenticated,
     chat_fields,
@@ -138,9 +139,11 @@ def window(asked: Asked) -> Iterator[Refusal]:
 
 
 CHAT_EARLY: tuple[Early, ...] = (
-    authenticated, chat_fields, messages, chat_tools, cache_options("30m"), choice, stream_options, stateless, chat_words, chat_calls,
+    authenticated, chat_fields, messages, chat_tools, cache_options("30m"), choice, chat_choice, stream_options, stateless,
+    chat_words, chat_calls,
 )  # fmt: skip
 RESPONSES_EARLY: tuple[Early, ...] = (
-    authenticated, responses_fields, stateless, items, responses_tools, cache_options("30m", "12h"), stream_options, responses_calls,
+    authenticated, responses_fields, stateless, items, responses_tools, cache_options("30m", "12h"), responses_choice, stream_options,
+    responses_calls,
 )  # fmt: skip
 LATE: tuple[Late, ...] = (cache_fields, window)

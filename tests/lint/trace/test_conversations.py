@@ -94,3 +94,37 @@ def test_a_stateful_request_goes_on_from_the_response_it_names() -> None:
     bodies = asked("a"), asked("b"), asked("c", previous_response_id="r0"), asked("d", previous_response_id="r1")
     calls = [call(each, number, "openai_responses") for number, each in enumerate(bodies)]
     assert grouped(calls) == [[0, 2], [1, 3]]
+
+
+def items(*spoken: str, ids: str = "c") -> list[Json]:
+    """Items of Responses: what a user says, then calls and what they gave."""
+    found: list[Json] = [{"role": "user", "content": [{"type": "input_text", "text": spoken[0]}]}]
+    for number, given in enumerate(spoken[1:]):
+        found.append({"type": "function_call", "call_id": f"{ids}{number}", "name": "read", "arguments": "{}"})
+        found.append({"type": "function_call_output", "call_id": f"{ids}{number}", "output": given})
+    return found
+
+
+def on_responses(*inputs: list[Json]) -> list[Exchange]:
+    bodies = ({"model": "gpt-5.1", "instructions": WORDS, "input": each} for each in inputs)
+    return [call(each, number, "openai_responses") for number, each in enumerate(bodies)]
+
+
+def test_calls_that_are_items_answer_too() -> None:
+    reminder = [{"role": "user", "content": [{"type": "input_text", "text": "Keep it short."}]}]
+    assert grouped(on_responses(items("build it") + reminder, items("build it", "done") + reminder)) == [[0, 1]]
+
+
+def test_new_ids_or_shapes_are_no_new_conversation_in_a_recorded_session() -> None:
+    results = ["the file " * 40, "the other file " * 40, "a third one " * 40]
+    assert grouped(on_responses(items("go", *results), items("go", *results, "x", ids="call_"))) == [[0, 1]]
+    shortened = [result[:20] + "[cut]" for result in results]
+    assert grouped(on_responses(items("go", *results), items("go", *shortened, "x"))) == [[0, 1]]
+    other = on_responses(items("go", *results), items("bake bread", "flour " * 90, "water " * 90, "salt " * 90, "x", ids="call_"))
+    assert grouped(other) == [[0], [1]]
+
+
+def test_the_frame_of_a_system_block_is_no_likeness() -> None:
+    one, other = ([{"type": "text", "text": words}] for words in ("You are an agent.", "You summarize conversations."))
+    retold = anthropic(user("Summary of: " + "the file " * 40), system=other)
+    assert grouped(said(anthropic(*A, *A, system=one), retold)) == [[0], [1]]

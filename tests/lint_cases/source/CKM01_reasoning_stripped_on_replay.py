@@ -1,10 +1,33 @@
-"""Reasoning taken out of the history, and left out of what is shown."""
+"""Reasoning taken out of the history at some calls, or from its older turns; and left out of what is never sent, or only shown."""
 
 
-def replay(history):
+def replay(history, is_retry):
     for message in history:
-        message.pop("reasoning_content", None)  # expect: CKM01
+        if is_retry:
+            message.pop("reasoning_content", None)  # expect: CKM01
+    return history
+
+
+def older(history):
+    for message in history[:-4]:
         message["content"] = [block for block in message["content"] if block["type"] != "thinking"]  # expect: CKM01
+    return history
+
+
+def after_switch(client, history, model, last_model):
+    if model != last_model:
+        history = strip_thinking(history)  # expect: CKM01, CKM03
+    return history
+
+
+def strip_thinking(history):
+    return [message for message in history if message.get("type") != "thinking"]
+
+
+def to_provider(history):
+    for message in history:
+        if message["role"] == "assistant":
+            message.pop("reasoning_content", None)
     return history
 
 

@@ -23,3 +23,20 @@ async def fetch(pages):
     for done in asyncio.as_completed(pages):
         texts.append(await done)
     return texts
+
+
+async def run_side_by_side(tool_uses, tool_results):
+    tasks = [asyncio.create_task(run_one(tool_use, tool_results)) for tool_use in tool_uses]  # expect: CKM11
+    await asyncio.gather(*tasks)
+
+
+async def run_each_into_its_own(tool_uses, tool_results):
+    kept = [[] for _ in tool_uses]
+    tasks = [asyncio.create_task(run_one(tool_use, kept[i])) for i, tool_use in enumerate(tool_uses)]
+    await asyncio.gather(*tasks)
+    for results in kept:
+        tool_results.extend(results)
+
+
+async def run_one(tool_use, results):
+    results.append(await tool_use.run())

@@ -9,7 +9,7 @@ def replayed(call):
 
 
 def replayed_sorted(call, value):
-    return {"id": call.id, "function": {"name": call.name, "arguments": json.dumps(value, sort_keys=True)}}  # expect: CKM14
+    return {"id": call.id, "function": {"name": call.name, "arguments": json.dumps(value, sort_keys=True)}}
 
 
 def kept(call):

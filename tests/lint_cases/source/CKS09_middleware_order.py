@@ -1,6 +1,6 @@
 """Middleware behind the one that marks, and in front of it."""
 
-from deepagents.middleware import MemoryMiddleware
+from deepagents.middleware import FilesystemMiddleware, MemoryMiddleware, SkillsMiddleware
 from langchain.agents import create_agent
 from langchain_anthropic.middleware import AnthropicPromptCachingMiddleware
 
@@ -9,9 +9,28 @@ def behind(model, tools, store):
     return create_agent(
         model=model,
         tools=tools,
-        middleware=[AnthropicPromptCachingMiddleware(), MemoryMiddleware(store)],  # expect: CKS09
+        middleware=[AnthropicPromptCachingMiddleware(), SkillsMiddleware(store)],  # expect: CKS09
     )
 
 
 def in_front(model, tools, store):
-    return create_agent(model=model, tools=tools, middleware=[MemoryMiddleware(store), AnthropicPromptCachingMiddleware()])
+    return create_agent(model=model, tools=tools, middleware=[SkillsMiddleware(store), AnthropicPromptCachingMiddleware()])
+
+
+def built(model, tools, memory, middleware=()):
+    agent_middleware = [FilesystemMiddleware()]
+    if memory:
+        agent_middleware.append(MemoryMiddleware(memory))  # expect: CKS09
+    agent_middleware.extend([AnthropicPromptCachingMiddleware()])
+    if middleware:
+        agent_middleware.extend(middleware)  # expect: CKS09
+    return create_agent(model=model, tools=tools, middleware=agent_middleware)
+
+
+def built_in_order(model, tools, memory, middleware=()):
+    agent_middleware = [FilesystemMiddleware()]
+    agent_middleware.extend(middleware)
+    agent_middleware.append(AnthropicPromptCachingMiddleware())
+    if memory:
+        agent_middleware.append(MemoryMiddleware(memory))
+    return create_agent(model=model, tools=tools, middleware=agent_middleware)

@@ -32,3 +32,23 @@ async def ask_with_all(registry, messages):
 
 def load(name):
     return {"name": name, "description": "A plugin.", "input_schema": {"type": "object"}}
+
+
+async def of_all_servers(sessions):
+    all_tools = []
+    for session in sessions:
+        listed = await load_mcp_tools(session)
+        all_tools.extend(listed)  # expect: CKT01
+    return all_tools
+
+
+async def of_all_servers_by_name(sessions):
+    all_tools = []
+    for session in sessions:
+        all_tools.extend(await load_mcp_tools(session))
+    all_tools.sort(key=lambda tool: tool.name)
+    return all_tools
+
+
+async def load_mcp_tools(session):
+    return (await session.list_tools()).tools

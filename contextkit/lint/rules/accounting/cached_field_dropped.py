@@ -30,20 +30,30 @@ Unknown is not zero: keep the fields as they came, or None where none came, as c
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.marks import estimated
+from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _PAIRS = (frozenset({"input_tokens", "output_tokens"}), frozenset({"prompt_tokens", "completion_tokens"}))
 _KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details", "embedding", "rerank", "transcri",
             "speech", "audio")
 """Words of a function that takes the cached counters over as well, or of one whose calls have no prompt cache."""
+_CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|Event$")
+"""Names of a usage whose calls have no prompt cache, and of what is told to a dashboard."""
+_ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response"})
+"""Names a model's answer is handed on under."""
+_TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
+_METHODS = frozenset({"create", "completion", "acompletion", "stream"})
+_HOPS = 4
 _ASKING = frozenset({"getattr", "hasattr", "isinstance", "bool"})
 _DUMPING = frozenset({"model_dump", "dict", "to_dict", "model_dump_json"})
 _LEAST_TOKENS = 4000
@@ -59,11 +69,43 @@ def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
     if pair is None or len({taken[name] for name in pair}) != 1:
         return
     source = taken[next(iter(pair))]
+    if _CACHELESS.search(last_name(getattr(node, "func", node))):
+        return
     function = view.function()
+    if "usage" not in source.lower() or function is None or _is_shown(view) or not _is_answer(source, function, view):
+        return
     is_handed_on = any(isinstance(value, ast.Name) and root(ast.parse(source, mode="eval").body) == value.id for value in values)
-    if "usage" not in source.lower() or function is None or is_handed_on or _keeps_more(function, source):
+    if is_handed_on or _keeps_more(function, source):
         return
     yield Hit(node, f"input and output are taken over from `{source}`, its cached counters are not: they will read as 0")
+
+
+def _is_answer(source: str, function: ast.AST, view: View) -> bool:
+    """Whether a usage is that of a model's answer: of a call of one in this function, or of what it was handed under such a name."""
+    name = root(ast.parse(source, mode="eval").body)
+    stored = [node for node in view.nodes(function, ast.Assign) if isinstance(node, ast.Assign)]
+    for _ in range(_HOPS):
+        made = [node.value for node in stored if last_name(node.targets[0]) == name]
+        if not made:
+            return name in _ANSWERS
+        if any(model_calls(value, view) or _is_handed(value) for value in made):
+            return True
+        following = root(made[0])
+        if not following or following == name:
+            return False
+        name = following
+    return False
+
+
+def _is_handed(value: ast.expr) -> bool:
+    """`retry(client.chat.completions.create, …)`."""
+    parts = (part for part in walk(value) if isinstance(part, ast.Attribute))
+    return any(part.attr in _METHODS and last_name(part.value) in ("completions", "messages", "responses", "litellm") for part in parts)
+
+
+def _is_shown(view: View) -> bool:
+    """Whether it is only told to a log or a dashboard."""
+    return any(isinstance(above, ast.Call) and _TELLS.search(last_name(above.func)) for above in view.parents())
 
 
 def _keeps_more(function: ast.AST, source: str) -> bool:
@@ -71,7 +113,7 @@ def _keeps_more(function: ast.AST, source: str) -> bool:
     said = ast.unparse(function).lower()
     if any(word in said for word in _KEEPING):
         return True
-    return any(value is not None and ast.unparse(value) == source for part in ast.walk(function) for value in _handed_on(part))
+    return any(value is not None and ast.unparse(value) == source for part in walk(function) for value in _handed_on(part))
 
 
 def _handed_on(node: ast.AST) -> Iterable[ast.expr | None]:

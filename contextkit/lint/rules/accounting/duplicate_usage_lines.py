@@ -38,6 +38,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.marks import reach
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _COUNTERS = frozenset({"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"})
@@ -64,7 +65,7 @@ def _summand(node: ast.Call | ast.AugAssign, view: View) -> ast.expr | None:
 
 def _is_usage_of_a_line(value: ast.expr) -> bool:
     """Whether it is `…["message"]["usage"]["…_tokens"]`, as Claude Code writes its lines."""
-    said = {part.value for part in ast.walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    said = {part.value for part in walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
     return {"message", "usage"} <= said and bool(said & _COUNTERS)
 
 

@@ -39,6 +39,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.marking import is_marker_target, resolved
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_tokens, reach, was_marked
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _LEAST_TOKENS = 100
@@ -46,7 +47,7 @@ _LEAST_TOKENS = 100
 
 def _computed_anchor(node: ast.Assign, view: View) -> Iterator[Hit]:
     for target in filter(is_marker_target, node.targets):
-        for part in ast.walk(target):
+        for part in walk(target):
             if isinstance(part, ast.Subscript) and view.is_history(part.value) and _divides_length(part.slice, view):
                 yield Hit(part, "the marked message is chosen by a share of the history's length, so the marker moves to a block that no "
                                 "call before has written")  # fmt: skip
@@ -55,9 +56,9 @@ def _computed_anchor(node: ast.Assign, view: View) -> Iterator[Hit]:
 def _divides_length(index: ast.expr, view: View) -> bool:
     """`len(messages) // 2`, `int(len(messages) * 0.7)`: another block as soon as the history has grown."""
     found = resolved(index, view) or index
-    has_length = any(isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len" for part in ast.walk(found))
+    has_length = any(isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len" for part in walk(found))
     shares = (ast.FloorDiv, ast.Div, ast.Mult)
-    return has_length and any(isinstance(part, ast.BinOp) and isinstance(part.op, shares) for part in ast.walk(found))
+    return has_length and any(isinstance(part, ast.BinOp) and isinstance(part.op, shares) for part in walk(found))
 
 
 def _new_anchor(step: Step) -> Evidence | None:

@@ -40,6 +40,7 @@ from contextkit.lint.rules.callsites import field, keyword
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_target, literal_markers
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _MANY = re.compile(
@@ -50,7 +51,7 @@ _LEVELS = ("tools", "system", "messages")
 
 def _in_loop(node: ast.For, view: View) -> Iterator[Hit]:
     """A marker on every item of a collection, without a condition and without an end."""
-    if not _is_collection(node.iter, view) or any(isinstance(part, ast.Break | ast.Return) for part in ast.walk(node)):
+    if not _is_collection(node.iter, view) or any(isinstance(part, ast.Break | ast.Return) for part in walk(node)):
         return
     for statement in node.body:
         if isinstance(statement, ast.Assign) and any(_is_item(target, node.target) for target in statement.targets):
@@ -80,9 +81,9 @@ def _is_collection(node: ast.expr, view: View) -> bool:
 def _is_cut(name: str, view: View) -> bool:
     """Whether the function takes a slice under this name."""
     function = view.function()
-    parts = ast.walk(function) if function else iter(())
+    parts = walk(function) if function else iter(())
     return any(isinstance(part, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in part.targets)
-               and any(isinstance(inner, ast.Slice) for inner in ast.walk(part.value)) for part in parts)  # fmt: skip
+               and any(isinstance(inner, ast.Slice) for inner in walk(part.value)) for part in parts)  # fmt: skip
 
 
 def _written_out(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:

@@ -41,28 +41,48 @@ In contextkit an entry's bytes are fixed when it is written, so a later result c
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.history import is_elided, shortened, size, tail
+from contextkit.lint.rules.history import is_elided, messages, shortened, size, tail
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
-_LARGE = 2_000
+_LARGE, _MARK = 2_000, 24
 
 
 def _squeezed(step: Step, change: Change) -> Evidence | None:
     """Earlier items are cut in the call that brings a large new one."""
-    if change.level != "messages":
+    if change.level != "messages" or not _cut(change):
         return None
-    cut = [(was, now) for was, now in shortened(change) if is_elided(text_of(was), text_of(now))]
+    cut = [pair for one in step.changes if one.level == "messages" for pair in _cut(one)]
     lost = sum(len(was.body) - len(now.body) for was, now in cut)
     new = max((size([block]) for block in tail(step)), default=0)
-    if not cut or new < max(_LARGE, lost // 2):
+    if new < max(_LARGE, lost // 3) or 4 * lost < new or _goes_on(step, cut):
         return None
     return Evidence(f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}")
+
+
+def _cut(change: Change) -> list[tuple[Block, Block]]:
+    return [(was, now) for was, now in shortened(change) if is_elided(text_of(was), text_of(now))]
+
+
+def _goes_on(step: Step, cut: list[tuple[Block, Block]]) -> bool:
+    """Whether calls before cut other items and left the same mark on them: a window that moves on, whatever came."""
+    marks = {_ending(now) for _, now in cut}
+    first = cut[0][0].path
+    earlier = takewhile(lambda block: block.path != first, messages(step.before))
+    return any(_ending(block) in marks for block in earlier if block.type == cut[0][0].type)
+
+
+def _ending(block: Block) -> str:
+    """The last letters of a text, digits left out: the mark of what is missing."""
+    return re.sub(r"\d+", "", text_of(block)[-_MARK:])
 
 
 # In code --------------------------------------------------------------------------------------------------------------------------
@@ -71,16 +91,16 @@ def _shared_out(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Contents are cut to a share that is worked out anew over all of them."""
     shares = {last_name(node.targets[0]) for node in inside(function) if isinstance(node, ast.Assign) and _is_share(node.value)}
     for write in content_writes(function, view) if shares else ():
-        limits = [part.upper for part in ast.walk(write.value) if isinstance(part, ast.Slice) and part.upper is not None]
-        if any(isinstance(name, ast.Name) and name.id in shares for limit in limits for name in ast.walk(limit)):
+        limits = [part.upper for part in walk(write.value) if isinstance(part, ast.Slice) and part.upper is not None]
+        if any(isinstance(name, ast.Name) and name.id in shares for limit in limits for name in walk(limit)):
             yield Hit(write.node, "what was sent is cut to a share of one budget, which becomes smaller with each new result")
 
 
 def _is_share(value: ast.expr) -> bool:
     """A budget divided by how many there are, or less what the others take."""
     operators = (ast.FloorDiv, ast.Div, ast.Sub)
-    sums = [part for part in ast.walk(value) if isinstance(part, ast.BinOp) and isinstance(part.op, operators)]
-    calls = [part for one in sums for part in ast.walk(one) if isinstance(part, ast.Call)]
+    sums = [part for part in walk(value) if isinstance(part, ast.BinOp) and isinstance(part.op, operators)]
+    calls = [part for one in sums for part in walk(one) if isinstance(part, ast.Call)]
     return any(last_name(call.func) in ("len", "sum", "total_tokens") for call in calls)
 
 

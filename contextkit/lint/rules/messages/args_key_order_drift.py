@@ -59,13 +59,14 @@ def _respelled(step: Step, change: Change) -> Evidence | None:
 # In code --------------------------------------------------------------------------------------------------------------------------
 
 def _dumped_again(block: ast.Dict, view: View) -> Iterator[Hit]:
-    """Arguments are parsed and written anew, come from a store that keeps no order, or are sorted."""
+    """Arguments are parsed and written anew, or come from a store that keeps no order; sorted ones are the same each time."""
     given = constant_keys(block).get("arguments")
     if not isinstance(given, ast.Call) or view.dotted(given) not in ("json.dumps", "orjson.dumps", "ujson.dumps") or not given.args:
         return
     value, order = given.args[0], keyword(given, "sort_keys")
     is_parsed = isinstance(value, ast.Call) and last_name(value.func) == "loads"
-    if is_parsed or "rows" in view.kinds(value) or (isinstance(order, ast.Constant) and order.value is True):
+    is_sorted = isinstance(order, ast.Constant) and order.value is True
+    if not is_sorted and (is_parsed or "rows" in view.kinds(value)):
         yield Hit(given, "arguments are written anew from their parsed form: other keys first, other blanks than the model wrote")
 
 

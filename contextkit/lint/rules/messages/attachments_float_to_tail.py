@@ -47,6 +47,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, floated, gone, messages
 from contextkit.lint.rules.syntax import last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LARGE = 1_000
@@ -101,7 +102,7 @@ def _is_last(target: ast.expr, view: View) -> bool:
 
 def _is_kept(value: ast.expr, view: View) -> bool:
     """Whether it is made of a list that outlives the turn: an attribute, or one the function takes beside the history."""
-    lists = [part.generators[0].iter for part in ast.walk(value) if isinstance(part, ast.ListComp)] or [value]
+    lists = [part.generators[0].iter for part in walk(value) if isinstance(part, ast.ListComp)] or [value]
     return any(isinstance(part, ast.Attribute) and _KEPT.search(words_in(part)) and _ATTACHED.search(part.attr) for part in lists)
 
 

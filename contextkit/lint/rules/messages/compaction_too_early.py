@@ -51,6 +51,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import come, messages, size
 from contextkit.lint.rules.syntax import inside, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
 
@@ -95,7 +96,7 @@ def _at_a_share(branch: ast.If, view: View) -> Iterator[Hit]:
     test = branch.test
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Gt | ast.GtE) or not _SIZES.search(words_in(test)):
         return
-    shares = [part.value for side in test.comparators for part in ast.walk(side) if isinstance(part, ast.Constant)]
+    shares = [part.value for side in test.comparators for part in walk(side) if isinstance(part, ast.Constant)]
     is_early = any(isinstance(share, float) and 0 < share <= _EARLY for share in shares)
     calls = [node for one in branch.body for node in (one, *inside(one)) if isinstance(node, ast.Call)]
     if is_early and any(_FOLDS.search(last_name(call.func)) for call in calls):

@@ -48,6 +48,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import come, floated, gone, last_message
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
@@ -124,7 +125,7 @@ def _altered(node: ast.AST) -> str:
         target = node.target
     elif isinstance(node, ast.Assign):
         target = node.targets[0]
-    last = [part.value for part in ast.walk(target) if isinstance(part, ast.Subscript) and _is_last(part.slice)] if target else []
+    last = [part.value for part in walk(target) if isinstance(part, ast.Subscript) and _is_last(part.slice)] if target else []
     return last_name(last[0]) if last else ""
 
 

@@ -48,6 +48,7 @@ from contextkit.lint.rules.history import MEDIA
 from contextkit.lint.rules.shapes import differing_strings, paired
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LONG = 40
@@ -87,7 +88,7 @@ def _each_time(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 def _targets(node: ast.For | ast.ListComp) -> list[str]:
     target = node.target if isinstance(node, ast.For) else node.generators[0].target
-    return [part.id for part in ast.walk(target) if isinstance(part, ast.Name)]
+    return [part.id for part in walk(target) if isinstance(part, ast.Name)]
 
 
 def _encodes(call: ast.Call) -> bool:

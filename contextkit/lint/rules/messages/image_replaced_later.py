@@ -71,9 +71,12 @@ _PICTURES = re.compile(r"image|screenshot|picture|photo", re.IGNORECASE)
 _GONE = re.compile(r"remov|omit|clear|prun|elid|expire|strip|no longer|old|previous|deleted", re.IGNORECASE)
 
 
+_REFUSED = re.compile(r"(?:not|n't) (?:support|accept|allow)|unsupported|reject|refus", re.IGNORECASE)
+
+
 def _placeholder(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Words are written over the images of messages that were sent."""
-    for write in content_writes(function, view):
+    for write in content_writes(function, view) if not _is_refusal(function) else ():
         text = text_in(write.value)
         if len(text) < 300 and _PICTURES.search(text) and _GONE.search(text) and not isinstance(write.value, ast.ListComp):
             yield Hit(write.node, "images of messages that were sent give way to words")
@@ -81,10 +84,15 @@ def _placeholder(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 def _pruned(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A function named for it goes through a history and alters its messages."""
-    if not _PRUNES.search(function.name) or not messages_of(function, view):
+    if not _PRUNES.search(function.name) or not messages_of(function, view) or _is_refusal(function):
         return
     yield from (Hit(node, f"{function.name}() takes images out of messages that were sent with them")
                 for node in inside(function) if _alters(node))  # fmt: skip
+
+
+def _is_refusal(function: AnyFunction) -> bool:
+    """Whether it says that a model would not take images: what was refused stands in no cache."""
+    return bool(_REFUSED.search(text_in(function)))
 
 
 def _alters(node: ast.AST) -> bool:

@@ -64,7 +64,9 @@ def _reordered(step: Step, change: Change) -> Evidence | None:
 
 # In code --------------------------------------------------------------------------------------------------------------------------
 
-_TOOLS = re.compile(r"tool_?calls?|tools?_(?:in_)?parallel|(?:run|execute|call|invoke)_\w*tools?|tool_use_id|tool_call_id", re.IGNORECASE)
+_TOOLS = re.compile(
+    r"tool_?calls?|tool_uses?|tools?_(?:in_)?parallel|(?:run|execute|call|invoke)_\w*tools?|tool_use_id|tool_call_id", re.IGNORECASE
+)
 _SORTS = frozenset({"sorted", "sort"})
 
 
@@ -77,6 +79,24 @@ def _as_completed(loop: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
     is_sorted = any(isinstance(node, ast.Call) and last_name(node.func) in _SORTS for node in inside(function))
     if appends and not is_sorted and _is_of_tools(function.name, appends[0], view) and _is_plain(appends[0]):
         yield Hit(loop.iter, "results of tools are kept in the order in which they came, which is another one each time")
+
+
+_STARTS = frozenset({"create_task", "ensure_future", "submit", "start_soon"})
+_RESULTS = re.compile(r"^(?:tool_)?(?:results|outputs|responses)$")
+
+
+def _shared(call: ast.Call, view: View) -> Iterator[Hit]:
+    """`create_task(run(tool, results))` for each tool: whichever is done first is first in the list."""
+    if last_name(call.func) not in _STARTS or not call.args:
+        return
+    started = call.args[0]
+    given = started.args if isinstance(started, ast.Call) else call.args[1:]
+    shared = next((one for one in given if isinstance(one, ast.Name) and _RESULTS.match(one.id)), None)
+    function = view.function()
+    if shared is None or function is None or not _TOOLS.search(f"{function.name} {words_in(call)} {words_in(function.args)}"):
+        return
+    if view.loop() is not None or any(isinstance(above, ast.ListComp | ast.GeneratorExp) for above in view.parents()):
+        yield Hit(shared, "tools that run side by side add to one list: their results stand in the order in which they came")
 
 
 def _is_of_tools(function: str, append: ast.Call, view: View) -> bool:
@@ -92,7 +112,10 @@ def _is_plain(call: ast.Call) -> bool:
 
 HAZARD = Hazard(
     "CKM11", "parallel-result-order", "A", "error",
-    source=(Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",)),),
+    source=(
+        Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",)),
+        Pattern((ast.Call,), _shared, tuple(sorted(_STARTS))),
+    ),
     requests=(RequestRule("change", _reordered, 10),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

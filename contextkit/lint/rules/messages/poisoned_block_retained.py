@@ -47,13 +47,17 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, bodies, come, gone, is_restored, messages
 from contextkit.lint.rules.syntax import inside, model_calls, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+
+_FAULTS = re.compile(r"invalid|bad_?request|unprocessable|unsupported|too_large|\b4(?:00|13|22)\b", re.IGNORECASE)
+"""Errors that say something about the request; a call that was given up or met a busy server says nothing."""
 
 
 def _refused(step: Step, change: Change) -> Evidence | None:
     """A file or image left the history in the call behind one that was refused."""
     lost = [block for block in gone(change) if block.type in MEDIA] if change.level == "messages" else []
-    if not lost or not step.before.exchange.error:
+    if not lost or not _FAULTS.search(step.before.exchange.error or ""):
         return None
     return Evidence(f"{lost[0].type} at {lost[0].path} was left out after {step.before.exchange.error}", lost[0].path)
 
@@ -92,7 +96,7 @@ def _for_this_request(handler: ast.ExceptHandler, view: View) -> Iterator[Hit]:
 
 
 def _filters(node: ast.expr) -> bool:
-    return any(loop.ifs for part in ast.walk(node) if isinstance(part, ast.ListComp) for loop in part.generators)
+    return any(loop.ifs for part in walk(node) if isinstance(part, ast.ListComp) for loop in part.generators)
 
 
 HAZARD = Hazard(

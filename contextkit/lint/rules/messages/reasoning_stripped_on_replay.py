@@ -43,13 +43,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import gone
 from contextkit.lint.rules.shapes import paired
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name, messages_of, text_in
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, last_name, messages_of, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.walk.view import BUILTINS
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -76,20 +78,35 @@ def _cut(step: Step, change: Change) -> Evidence | None:
 # In code --------------------------------------------------------------------------------------------------------------------------
 
 _THOUGHTS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"})
+_TURNS = re.compile(
+    r"error|retr(?:y|ied)|fallback|switch|chang|last|old|turn|prev|prior|signature|reject|invalid|attempt|step|fail", re.IGNORECASE
+)
+"""Words of a condition that holds for one request and not for the next."""
 _DROPS = re.compile(r"(?:^|_)(?:strip|drop|remove|filter|prune|clear|discard|delete)_\w*(?:thinking|reasoning)")
 
 
 def _popped(function: AnyFunction, view: View) -> Iterator[Hit]:
-    """Thinking is taken out of messages of a history."""
+    """Thinking is taken out of some messages of a history, or at some calls: a field that no call ever sends breaks nothing."""
     names = messages_of(function, view)
-    for node in inside(function) if names else ():
+    for node in view.nodes(function, ast.Call, ast.Delete) if names else ():
         target = _target(node)
-        if isinstance(target, ast.Name) and target.id in names:
+        if isinstance(target, ast.Name) and target.id in names and (names[target.id] or _depends(node, function, view, names)):
             yield Hit(node, "reasoning is taken out of messages that were sent with it")
     for write in content_writes(function, view):
-        tests = [test for part in ast.walk(write.value) if isinstance(part, ast.comprehension) for test in part.ifs]
-        if any(_is_unequal(test) and "thinking" in text_in(test) for test in tests):
+        tests = [test for part in walk(write.value) if isinstance(part, ast.comprehension) for test in part.ifs]
+        is_some = write.is_old or _depends(write.node, function, view, names)
+        if is_some and any(_is_unequal(test) and "thinking" in text_in(test) for test in tests):
             yield Hit(write.value, "thinking blocks are filtered out of messages that were sent with them")
+
+
+def _depends(node: ast.AST, function: AnyFunction, view: View, names: Container[str]) -> bool:
+    """Whether a condition around it looks at more than the message."""
+    for branch in view.nodes(function, ast.If):
+        test = getattr(branch, "test", branch)
+        others = (part.id for part in walk(test) if isinstance(part, ast.Name) and part.id not in names and part.id not in BUILTINS)
+        if any(others) and any(part is node for part in walk(branch)):
+            return True
+    return False
 
 
 def _target(node: ast.AST) -> ast.expr | None:
@@ -106,10 +123,14 @@ def _is_unequal(test: ast.expr) -> bool:
 
 
 def _dropped(call: ast.Call, view: View) -> Iterator[Hit]:
-    """A function named for it is given the history."""
+    """A function named for it is given the history, at some calls and not at others."""
     name = last_name(call.func)
-    if _DROPS.search(name) and "count" not in name and call.args and view.is_history(call.args[0]):
+    if _DROPS.search(name) and "count" not in name and call.args and view.is_history(call.args[0]) and _is_now_and_then(view):
         yield Hit(call, f"{name}() takes thinking out of a history that was sent with it")
+
+
+def _is_now_and_then(view: View) -> bool:
+    return any(isinstance(above, ast.If | ast.IfExp) and _TURNS.search(words_in(above.test)) for above in view.parents())
 
 
 HAZARD = Hazard(

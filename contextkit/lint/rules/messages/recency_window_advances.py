@@ -46,6 +46,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
@@ -83,7 +84,7 @@ def _by_distance(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Messages are said otherwise once they are some way from the newest."""
     names = messages_of(function, view)
     for write in content_writes(function, view):
-        if write.is_old and any(isinstance(part, ast.Slice) for part in ast.walk(write.value)):
+        if write.is_old and any(isinstance(part, ast.Slice) for part in walk(write.value)):
             yield Hit(write.node, "messages are shortened once they are some way from the newest: the border moves with each turn")
     for node in inside(function) if names else ():
         if isinstance(node, ast.IfExp) and _is_distance(node.test, names, view) and _both_say(node, names):
@@ -94,8 +95,8 @@ def _is_distance(test: ast.expr, names: dict[str, bool], view: View) -> bool:
     """`len(messages) - i <= 5`, `i < len(messages) - 5`."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
         return False
-    has_index = any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(test))
-    differences = [part.left for part in ast.walk(test) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub)]
+    has_index = any(isinstance(part, ast.Name) and part.id in names for part in walk(test))
+    differences = [part.left for part in walk(test) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub)]
     return has_index and any(_is_length(left, view) for left in differences)
 
 
@@ -104,7 +105,7 @@ def _is_length(node: ast.expr, view: View) -> bool:
     if isinstance(node, ast.Call) and last_name(node.func) == "len" and node.args:
         return view.is_history(node.args[0])
     function = view.function()
-    stored = [part.value for part in ast.walk(function) if isinstance(part, ast.Assign) and last_name(part.targets[0]) == last_name(node)
+    stored = [part.value for part in walk(function) if isinstance(part, ast.Assign) and last_name(part.targets[0]) == last_name(node)
               ] if function and isinstance(node, ast.Name) else []  # fmt: skip
     return any(isinstance(value, ast.Call) and last_name(value.func) == "len" and bool(value.args) and view.is_history(value.args[0])
                for value in stored)  # fmt: skip
@@ -112,7 +113,7 @@ def _is_length(node: ast.expr, view: View) -> bool:
 
 def _both_say(node: ast.IfExp, names: dict[str, bool]) -> bool:
     """Whether either way gives the message, in full or in brief."""
-    used = [{part.id for part in ast.walk(way) if isinstance(part, ast.Name)} & names.keys() for way in (node.body, node.orelse)]
+    used = [{part.id for part in walk(way) if isinstance(part, ast.Name)} & names.keys() for way in (node.body, node.orelse)]
     return all(used)
 
 

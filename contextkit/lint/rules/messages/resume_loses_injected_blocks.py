@@ -52,6 +52,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -98,7 +99,7 @@ def _is_front(call: ast.Call, view: View) -> bool:
 
 def _is_made(value: ast.expr) -> bool:
     """Whether it is computed, not taken from what was stored."""
-    return any(isinstance(part, ast.Call) for part in ast.walk(value))
+    return any(isinstance(part, ast.Call) for part in walk(value))
 
 
 HAZARD = Hazard(

@@ -53,6 +53,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import same_words
 from contextkit.lint.rules.syntax import inside, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 
@@ -77,15 +78,24 @@ def _n_messages(blocks: tuple[Block, ...]) -> int:
 # In code --------------------------------------------------------------------------------------------------------------------------
 
 def _coalesced(branch: ast.If, view: View) -> Iterator[Hit]:
-    """Text of a message is added to the one before it where both have one role."""
-    is_same = any(_compares_roles(part) for part in ast.walk(branch.test) if isinstance(part, ast.Compare))
-    if not is_same:
+    """Text of a message is added to the one before it where both have one role, and what stood between them may have been left out."""
+    is_same = any(_compares_roles(part) for part in walk(branch.test) if isinstance(part, ast.Compare))
+    function = view.function()
+    if not is_same or function is None or not _leaves_out(function, view):
         return
     for statement in branch.body:
         for node in (statement, *inside(statement)):
             if _is_joined(node):
                 yield Hit(branch.test, "messages of one role are merged on their way out: a later one changes one that was sent")
                 return
+
+
+def _leaves_out(function: ast.AST, view: View) -> bool:
+    """Whether a message may be passed over: otherwise what was sent apart is not joined later."""
+    loops = [node for node in view.nodes(function, ast.For) if isinstance(node, ast.For)]
+    names = {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
+    skips = (node for node in view.nodes(function, ast.If) if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue))
+    return any(len(node.body) == 1 and any(isinstance(part, ast.Name) and part.id in names for part in walk(node.test)) for node in skips)
 
 
 def _compares_roles(test: ast.Compare) -> bool:
@@ -100,7 +110,7 @@ def _is_joined(node: ast.AST) -> bool:
     value = node.value if isinstance(node, ast.Assign | ast.AugAssign) else None
     if value is None or "content" not in words_in(node).split():
         return False
-    parts = [part.value for part in ast.walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    parts = [part.value for part in walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
     return any(not part.strip() or part.startswith("\n") for part in parts)
 
 

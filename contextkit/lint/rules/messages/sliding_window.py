@@ -72,7 +72,12 @@ _CUTS = re.compile(
     r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip|filter)|(?:^|_)(?:messages|history|context)_for_"
 )
 _SIDE = re.compile(r"summar|compact|title|judge|classif|recall", re.IGNORECASE)
-_NAMES = re.compile(r"(?:^|_)(?:messages|history|conversation|chat|turns|transcript|dialog(?:ue)?)$", re.IGNORECASE)
+_NAMES = re.compile(
+    r"(?:^|_)(?:messages|(?:chat|message|conversation|dialog)_history|conversation|transcript|dialog(?:ue)?)$", re.IGNORECASE
+)
+_VAGUE = re.compile(r"^(?:_|chat_)?(?:history|turns|chat)$")
+"""Names of other lists as well: these are believed where the file speaks of roles."""
+_ROLES = re.compile(rb"[\"']role[\"']|Message\b")
 _KEEPERS = ("ConversationBufferWindowMemory", "MessageHistoryTrimmer", "BufferWindowMemory")
 
 
@@ -86,7 +91,9 @@ def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
 
 
 def _is_one(count: ast.UnaryOp) -> bool:
-    return isinstance(count.operand, ast.Constant) and count.operand.value in (1, 2)
+    """`-1`, `-2`, and `-len(new)`, which leaves the old ones out on purpose."""
+    is_length = isinstance(count.operand, ast.Call) and last_name(count.operand.func) == "len"
+    return is_length or (isinstance(count.operand, ast.Constant) and count.operand.value in (1, 2))
 
 
 def _is_sent(node: ast.Subscript, view: View) -> bool:
@@ -130,11 +137,18 @@ def _stored(node: ast.expr) -> ast.expr:
     return kept
 
 
+def _is_conversation(name: str, node: ast.Assign | ast.AnnAssign, view: View) -> bool:
+    said = ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else ""
+    if "[" in said and not re.search(r"dict|Dict|Message|Any", said):
+        return False
+    return bool(_NAMES.search(name)) or bool(_VAGUE.match(name) and _ROLES.search(view.source))
+
+
 def _queue(node: ast.Assign | ast.AnnAssign, view: View) -> Iterator[Hit]:
     """A history that is a `deque` with a length."""
     call = node.value
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    if isinstance(call, ast.Call) and last_name(call.func) == "deque" and _NAMES.search(last_name(targets[0])):
+    if isinstance(call, ast.Call) and last_name(call.func) == "deque" and _is_conversation(last_name(targets[0]), node, view):
         limit = keyword(call, "maxlen") or (call.args[1] if len(call.args) > 1 else None)
         if limit is not None and not (isinstance(limit, ast.Constant) and limit.value is None):
             yield Hit(call, "a history of limited length loses its oldest message with each new one")

@@ -44,6 +44,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import cuts
 from contextkit.lint.rules.syntax import inside, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -90,7 +91,7 @@ def _drops(node: ast.AST, view: View) -> bool:
 
 def _is_low(test: ast.expr) -> bool:
     """Whether the limit is named as the lower of two."""
-    words = " ".join(last_name(part) for part in ast.walk(test)).lower()
+    words = " ".join(last_name(part) for part in walk(test)).lower()
     return any(word in words for word in ("low", "target", "half"))
 
 

@@ -42,6 +42,7 @@ from contextkit.lint.rules.callsites import keyword, last_name
 from contextkit.lint.rules.settings import Differs, account_of, differs, is_other_model
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_isolation_key",))
@@ -73,7 +74,7 @@ def _takes_next(node: ast.expr) -> bool:
     """`next(keys)`, `pool.next_key()`."""
     if not isinstance(node, ast.Call) or not _ROTATES.match(last_name(node.func)):
         return False
-    return any(_KEYS.search(last_name(part)) for part in ast.walk(node))
+    return any(_KEYS.search(last_name(part)) for part in walk(node))
 
 
 HAZARD = Hazard(

@@ -38,6 +38,7 @@ Claude's agent SDK has the flag `exclude_dynamic_sections` for this. With contex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
@@ -47,13 +48,15 @@ from contextkit.lint.rules.wording import GIT_LINE, PATH, Edited, between, edite
 from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
+_ENDS = re.compile(r"^\s*</[\w-]+>\s*$", re.MULTILINE)
+"""A line that only ends a section: where the last line before it came or went, it is the first that differs."""
 _SHARED = 0.5
 """Share of two system texts from which on one would read the other's, were it not for their surroundings."""
 
 
 def _is_place(found: Edited) -> bool:
     """Whether all that differs tells where the program runs."""
-    texts = [text for text in (found.was, found.now) if text.strip()]
+    texts = [text for text in (_ENDS.sub("", found.was), _ENDS.sub("", found.now)) if text.strip()]
     is_path = differs_only_in(PATH, found.was, found.now) and all(map(PATH.search, texts))
     return bool(texts) and (is_path or found.is_about("place") or all(map(GIT_LINE.search, texts)))
 

@@ -43,10 +43,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.syntax import last_name, text_in, words_in
-from contextkit.lint.rules.wording import edited, front_name, is_about
+from contextkit.lint.rules.wording import Edited, edited, front_name, is_about
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -65,10 +66,16 @@ def _edited(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or step.gap_seconds < _PAUSE or not change.was or not change.now:
         return None
     found = edited(change)
-    if max(map(len, found.span)) > _EDIT or found.is_at_end or not found.lead:
+    if max(map(len, found.span)) > _EDIT or found.is_at_end or not found.lead or _is_scattered(found):
         return None
     pause = f"{step.gap_seconds / 60:.0f} min"
     return Evidence(f"lines in one place of the system text changed during a pause of {pause}, as when a file is read again")
+
+
+def _is_scattered(found: Edited) -> bool:
+    """Whether lines between the first and the last that differ are equal: more than one place was written anew."""
+    was, now = ([line.strip() for line in text.splitlines() if line.strip()] for text in (found.was, found.now))
+    return sum(kind != "equal" for kind, *_ in SequenceMatcher(None, was, now, autojunk=False).get_opcodes()) > 1
 
 
 # In code --------------------------------------------------------------------------------------------------------------------------

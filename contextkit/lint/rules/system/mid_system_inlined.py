@@ -49,6 +49,7 @@ from contextkit.lint.rules.history import messages
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, last_name, messages_of
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -102,7 +103,7 @@ def _tests(join: ast.Call) -> list[ast.expr]:
 def _is_system(test: ast.expr, names: dict[str, bool]) -> bool:
     sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) else []
     is_role = any(isinstance(side, ast.Constant) and side.value == "system" for side in sides)
-    return is_role and any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(test))
+    return is_role and any(isinstance(part, ast.Name) and part.id in names for part in walk(test))
 
 
 def _adds(node: ast.stmt) -> bool:

@@ -14,7 +14,7 @@ order is wrong, which is why it comes back with each new one that somebody regis
     agent = create_agent(
         model=MODEL,
         tools=TOOLS,
-        middleware=[AnthropicPromptCachingMiddleware(), MemoryMiddleware(store), TodoMiddleware()],
+        middleware=[MemoryMiddleware(store), AnthropicPromptCachingMiddleware(), SkillsMiddleware(folder)],
     )
 
 ## Use instead
@@ -30,7 +30,8 @@ Look at one real request to see that the marker's block is followed, not precede
 contextkit has no such list: breakpoints are placed after the request is laid out.
 
 ## Detected by
-- source: a list of middlewares in which prompt caching or memory is followed by one that adds text to the prompt.
+- source: a list of middlewares, written at once or step by step, in which prompt caching is followed by one that adds
+  stable text or by whatever the user hands over, or in which memory stands in front of it.
 - requests: a section that changes stands in front of the last marked block of the system.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
@@ -47,7 +48,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.syntax import last_name
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -66,16 +67,57 @@ def _section_in_front(step: Step, change: Change) -> Evidence | None:
 # In code --------------------------------------------------------------------------------------------------------------------------
 
 _MARKING = re.compile(r"Cach\w*Middleware$|PromptCach")
-_ADDING = re.compile(r"(?:Memory|Skills?|Todo\w*|Planning|SubAgent|Filesystem|Context|Dynamic\w*|Prompt\w*|Instruction\w*)Middleware$")
+_VARYING = re.compile(r"(?:Memory|Recall|Notes)Middleware$")
+_LIST = re.compile(r"(?:^|_)middlewares?$")
+_ADDING = re.compile(r"(?:Skills?|Todo\w*|Planning|SubAgent|Filesystem|Context|Dynamic\w*|Prompt\w*|Instruction\w*)Middleware$")
 
 
 def _later(given: ast.keyword, view: View) -> Iterator[Hit]:
-    """A middleware that adds text, behind the one that sets the marker."""
-    names = [last_name(item.func if isinstance(item, ast.Call) else item) for item in _items(given)]
-    marks = next((i for i, name in enumerate(names) if _MARKING.search(name)), len(names))
-    for item, name in zip(_items(given)[marks + 1 :], names[marks + 1 :], strict=True):
-        if _ADDING.search(name) and not _MARKING.search(name):
-            yield Hit(item, f"{name} comes behind {names[marks]}: what it adds to the prompt stands in front of the marker")
+    """A middleware that adds stable text behind the one that sets the marker, or a varying one in front of it."""
+    yield from _misplaced([(_name(item), item) for item in _items(given)])
+
+
+def _misplaced(items: list[tuple[str, ast.expr]]) -> Iterator[Hit]:
+    names = [name for name, _ in items]
+    marks = next((i for i, name in enumerate(names) if _MARKING.search(name)), -1)
+    for i, (name, item) in enumerate(items if marks >= 0 else []):
+        if i < marks and _VARYING.search(name):
+            yield Hit(item, f"{name} comes before {names[marks]}: text that changes stands inside of what is cached")
+        elif i > marks and (name == _ANY or _ADDING.search(name)) and not _MARKING.search(name):
+            what = "what the caller hands over" if name == _ANY else name
+            yield Hit(item, f"{what} comes behind {names[marks]}: the marker is set before the prompt is complete")
+
+
+_ANY = "*"
+"""Stands for middlewares that a list of another name holds."""
+
+
+def _name(item: ast.expr) -> str:
+    return _ANY if isinstance(item, ast.Starred) else last_name(item.func if isinstance(item, ast.Call) else item)
+
+
+def _built(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """A list that is filled step by step."""
+    lists: dict[str, list[tuple[str, ast.expr]]] = {}
+    steps = view.nodes(function, ast.Assign, ast.AnnAssign, ast.Call)
+    for node in sorted(steps, key=lambda step: (getattr(step, "lineno", 0), getattr(step, "col_offset", 0))):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.List):
+            name = last_name(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            if _LIST.search(name):
+                yield from _misplaced(lists.pop(name, []))
+                lists[name] = [(_name(item), item) for item in node.value.elts]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and last_name(node.func.value) in lists and node.args:
+            lists[last_name(node.func.value)] += _added(node.func.attr, node.args[0])
+    for items in lists.values():
+        yield from _misplaced(items)
+
+
+def _added(how: str, given: ast.expr) -> list[tuple[str, ast.expr]]:
+    if how == "append":
+        return [(_name(given), given)]
+    if how != "extend":
+        return []
+    return [(_name(item), item) for item in given.elts] if isinstance(given, ast.List | ast.Tuple) else [(_ANY, given)]
 
 
 def _items(given: ast.keyword) -> list[ast.expr]:
@@ -85,7 +127,7 @@ def _items(given: ast.keyword) -> list[ast.expr]:
 
 HAZARD = Hazard(
     "CKS09", "middleware-order", "A", "warning",
-    source=(Pattern((ast.keyword,), _later, ("Middleware",)),),
+    source=(Pattern((ast.keyword,), _later, ("Middleware",)), Pattern(FUNCTIONS, _built, ("CachingMiddleware", "PromptCach"))),
     requests=(RequestRule("change", _section_in_front, 70),),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -50,6 +50,7 @@ from contextkit.lint.rules.callsites import mentions, words_of
 from contextkit.lint.rules.toolsets import is_search_tool, named, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SIZE = re.compile(r"(?:^|_)(?:n|num|count|size|tokens?|total)(?:_|$)")
@@ -76,7 +77,7 @@ def _flipped(step: Step, change: Change) -> Evidence | None:
 def _threshold(node: ast.If | ast.IfExp, view: View) -> Iterator[Hit]:
     """A number or size of tools beside a limit decides whether they are deferred."""
     function = view.function()
-    tests = [part for part in ast.walk(node.test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], _ORDERS)]
+    tests = [part for part in walk(node.test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], _ORDERS)]
     found = next((test for test in tests if _counts_tools(test, view)), None)
     if found is None or function is None or function.name in sanitizers.ONCE:
         return

@@ -49,6 +49,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.toolsets import named, set_moves
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SELECTS = re.compile(
@@ -63,7 +64,7 @@ def _selected(node: ast.Call, view: View) -> Iterator[Hit]:
     if not _SELECTS.match(last_name(node.func)) or not view.calls_model():
         return
     given = [*node.args, *(one.value for one in node.keywords)]
-    if any(_ASKED.search(last_name(part)) for value in given for part in ast.walk(value)):
+    if any(_ASKED.search(last_name(part)) for value in given for part in walk(value)):
         yield Hit(node, f"`{last_name(node.func)}` chooses the tools anew for each request")
 
 
@@ -72,7 +73,7 @@ def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:
     tests = [test for clause in node.generators for test in clause.ifs if isinstance(test, ast.Compare)]
     if not tests or not view.is_tools(node.generators[0].iter):
         return
-    heard = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.Name | ast.Attribute) and view.kinds(part) & _HEARD]
+    heard = [part for test in tests for part in walk(test) if isinstance(part, ast.Name | ast.Attribute) and view.kinds(part) & _HEARD]
     if heard and view.calls_model():
         yield Hit(node, f"the tools sent depend on `{last_name(heard[0])}`, so every turn may send others")
 

@@ -48,9 +48,10 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import is_per_turn, last_name, mentions, statements
-from contextkit.lint.rules.toolsets import called_now, named, said_now, set_moves
+from contextkit.lint.rules.toolsets import are_whole_servers, called_now, named, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _MODE = re.compile(
@@ -60,11 +61,14 @@ _MODE = re.compile(
     r"|\byou are (?:now )?(?:in|the)\b.{0,40}\b(?:mode|agent)\b|\bhand(?:ed|ing)?[ -]?(?:off|over)\b|\btransferred to\b|\bagent\s*[:=]",
     re.IGNORECASE,
 )
-_SWITCHES = re.compile(rb"exit_?plan|enter_?plan|plan_?mode|switch_?mode|set_?mode|transfer_to_|hand_?off|switch_?agent", re.IGNORECASE)
+_SWITCHES = re.compile(
+    rb'"name":"[^"]*(?:exit_?plan|enter_?plan|plan_?mode|switch_?mode|set_?mode|transfer_to_|hand_?off|switch_?agent)', re.IGNORECASE
+)
 _RULES = re.compile(
     r"^_*(?:\w+_)?(?:modes?|permissions?|roles?|read_?only|is_allowed|allows|allowed(?:_\w+)?|denied(?:_\w+)?|blocked(?:_\w+)?|disallowed(?:_\w+)?"
     r"|polic(?:y|ies)|is_permitted|can_use\w*|authorized|deny(?:_\w+)?)$"
 )
+_LEFT_OUT = re.compile(r"^_*(?:dropped|removed|missing|denied|blocked|hidden|unknown|skipped)_")
 _MODES = re.compile(r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$")
 
 
@@ -72,7 +76,8 @@ def _moded(step: Step, change: Change) -> Evidence | None:
     found = set_moves(step, change)
     if found is None or found.is_rename or not (found.gone or found.come):
         return None
-    sign = _MODE.search(said_now(step))
+    is_server = are_whole_servers([*found.gone, *found.come], [block for block in found.was if block not in found.gone])
+    sign = None if found.is_swap or is_server else _MODE.search(said_now(step))
     call = next((block for block in called_now(step) if _SWITCHES.search(block.body)), None)
     if sign is None and call is None:
         return None
@@ -89,11 +94,16 @@ def _filtered(node: ast.ListComp | ast.GeneratorExp, view: View) -> Iterator[Hit
 
 def _branch(node: ast.If, view: View) -> Iterator[Hit]:
     """`if plan_mode: tools = READ_ONLY_TOOLS`."""
-    if not any(_MODES.match(last_name(part)) for part in ast.walk(node.test)) or view.is_constant(node.test) or not is_per_turn(view):
+    if not any(_MODES.match(last_name(part)) for part in walk(node.test)) or view.is_constant(node.test) or not is_per_turn(view):
         return
     for statement in statements(node.body):
-        if isinstance(statement, ast.Assign) and any(isinstance(one, ast.Name) and sinks.TOOLS.match(one.id) for one in statement.targets):
+        is_text = isinstance(statement, ast.Assign) and last_name(getattr(statement.value, "func", statement.value)) in ("join", "getattr")
+        if isinstance(statement, ast.Assign) and not is_text and any(map(_is_toolset, statement.targets)):
             yield Hit(statement, "a mode or permission takes tools out of the request, and with them the whole prefix")
+
+
+def _is_toolset(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and bool(sinks.TOOLS.match(node.id)) and not _LEFT_OUT.match(node.id)
 
 
 HAZARD = Hazard(

@@ -45,6 +45,8 @@ from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _RESTART_SECONDS = 300
+_WRAPS = ("function", "toolSpec")
+"""Keys that a definition stands under: a frame in a frame."""
 
 
 def _stored(step: Step, change: Change) -> Evidence | None:
@@ -71,8 +73,8 @@ def _objects(value: Json, is_frame: bool = True) -> Iterator[dict[str, Json]]:
     if isinstance(value, dict):
         if not is_frame and len(value) > 1:
             yield value
-        for item in value.values():
-            yield from _objects(item, False)
+        for key, item in value.items():
+            yield from _objects(item, is_frame and key in _WRAPS)
     elif isinstance(value, list):
         for item in value:
             yield from _objects(item, False)

@@ -51,6 +51,7 @@ from contextkit.lint.rules.settings import had_cached, is_claude
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.toolsets import SERVER_TOOL, is_server_tool, named, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _MAKERS = re.compile(r"^(?:Web(?:Search|Fetch)\w*Tool\w*|GoogleSearch|FileSearchTool|CodeInterpreterTool)$")
@@ -101,7 +102,7 @@ def _added(node: ast.If, view: View) -> Iterator[Hit]:
     if view.is_constant(node.test) or not view.calls_model():
         return
     for call in calls_in(node.body):
-        if _adds(call, view) and any(_is_server_tool(part) for given in call.args for part in ast.walk(given)):
+        if _adds(call, view) and any(_is_server_tool(part) for given in call.args for part in walk(given)):
             yield Hit(call, "a server tool is switched on for some calls only; each change computes system and messages again")
 
 
@@ -112,7 +113,7 @@ def _adds(call: ast.Call, view: View) -> bool:
 
 def _chosen(node: ast.IfExp, view: View) -> Iterator[Hit]:
     """`[WEB_SEARCH] if wants_search else []`."""
-    if view.is_constant(node.test) or not any(_is_server_tool(part) for side in (node.body, node.orelse) for part in ast.walk(side)):
+    if view.is_constant(node.test) or not any(_is_server_tool(part) for side in (node.body, node.orelse) for part in walk(side)):
         return
     if view.calls_model() and any(isinstance(above, ast.keyword) and above.arg == "tools" for above in view.parents()):
         yield Hit(node, "a server tool is switched on for some calls only; each change computes system and messages again")

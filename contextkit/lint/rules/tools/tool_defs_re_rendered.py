@@ -49,6 +49,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _AGAIN = re.compile(
@@ -73,7 +74,7 @@ def _again(node: ast.FunctionDef | ast.AsyncFunctionDef, view: View) -> Iterator
     """A handler for refresh or reconnect that fills the tools again."""
     if not _AGAIN.match(node.name):
         return
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Assign) and _is_made(part.value) and any(map(_is_kept_tools, part.targets)):
             yield Hit(part, f"`{node.name}` makes the tool definitions anew; what comes out may have other bytes")
 

@@ -29,8 +29,9 @@ With contextkit `Toolbox.sorted(tools)` orders them by name, and a `Context` sea
 differs on reopening raises `HeadChanged` and names the place.
 
 ## Detected by
-- source: tools made from a set, a folder listing, entry points or tasks in order of completion, without `sorted`.
-  Values of a dict keep the order they were put in and are not reported.
+- source: tools made from a set, a folder listing, entry points or tasks in order of completion, without `sorted`;
+  tools of several servers put into one list that nobody sorts. Values of a dict keep the order they were put in and
+  are not reported.
 - requests: the same definitions in another order than in the call before.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
@@ -43,9 +44,14 @@ differs on reopening raises `HeadChanged` and names the place.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import is_reorder
-from contextkit.lint.source.rule import Flow
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -56,8 +62,31 @@ def _moved(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"the same {len(change.now)} tools stand in another order: {moved} is first to have moved")
 
 
+_LOADS = frozenset({"load_mcp_tools", "list_tools", "list_tools_sync", "get_mcp_tools"})
+_SORTS = frozenset({"sort", "sorted"})
+
+
+def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """What each server lists goes into one list, which is given back as it came."""
+    calls = [node for node in view.nodes(function, ast.Call) if isinstance(node, ast.Call)]
+    if not any(last_name(call.func) in _LOADS for call in calls) or any(last_name(call.func) in _SORTS for call in calls):
+        return
+    handed = {part.id for node in view.nodes(function, ast.Return) for part in walk(node) if isinstance(part, ast.Name)}
+    for loop in view.nodes(function, ast.For, ast.AsyncFor):
+        inside = [node for node in walk(loop) if isinstance(node, ast.Call)]
+        loads = any(last_name(call.func) in _LOADS for call in inside)
+        adds = (call for call in inside if isinstance(call.func, ast.Attribute) and call.func.attr == "extend")
+        for call in adds if loads else ():
+            name = last_name(getattr(call.func, "value", call))
+            if name in handed and view.is_tools(getattr(call.func, "value", call)):
+                yield Hit(call, "the tools of several servers are kept in the order in which they were listed, which no server promises")
+
+
 HAZARD = Hazard(
     "CKT01", "tool-order-drift", "A", "error",
-    source=(Flow(("unordered",), ("tools",), "tools are sent in the order of {source}, which nobody promised"),),
+    source=(
+        Flow(("unordered",), ("tools",), "tools are sent in the order of {source}, which nobody promised"),
+        Pattern(FUNCTIONS, _collected, tuple(sorted(_LOADS))),
+    ),
     requests=(RequestRule("change", _moved, 10),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -49,6 +49,7 @@ from contextkit.lint.rules.callsites import field, is_per_turn, keyword, last_na
 from contextkit.lint.rules.toolsets import Moves, are_whole_servers, named, names, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.tables import sources
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 
@@ -102,7 +103,7 @@ def _is_listed(tools: ast.expr, view: View) -> bool:
     function = view.function()
     stored = [one for one in statements(function.body) if isinstance(one, ast.Assign)] if function and isinstance(tools, ast.Name) else []
     values = [one.value for one in stored if any(last_name(target) == last_name(tools) for target in one.targets)]
-    calls = (part for value in (tools, *values) for part in ast.walk(value) if isinstance(part, ast.Call))
+    calls = (part for value in (tools, *values) for part in walk(value) if isinstance(part, ast.Call))
     return any(sources.METHODS.get(last_name(call.func)) == "server" for call in calls)
 
 

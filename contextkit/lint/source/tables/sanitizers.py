@@ -18,6 +18,8 @@ ORDER: Final[frozenset[Kind]] = frozenset({"unordered", "mapping", "rows"})
 """Kinds that are an order nobody promised."""
 EVERYTHING: Final[frozenset[Kind]] = frozenset(get_args(Kind))
 """All kinds."""
+MESSAGES: Final[frozenset[Kind]] = EVERYTHING - {"user"}
+"""Kinds that do not get out of a history again with one of its messages."""
 
 CALLS: Final[dict[str, frozenset[Kind]]] = {
     "sorted": ORDER,

@@ -75,11 +75,17 @@ CONSTRUCTORS: Final[dict[str, Arguments]] = {
     "dspy.Signature": {1: "system", "instructions": "system"},
     "ChatCompletionSystemMessageParam": {"content": "system"},
     "ChatCompletionDeveloperMessageParam": {"content": "system"},
-    "set_system_prompt": {0: "system"}, "set_system_message": {0: "system"}, "update_system_prompt": {0: "system"},
-    "update_system_message": {0: "system"},
+    "set_system_prompt": {-1: "system"}, "set_system_message": {-1: "system"}, "update_system_prompt": {-1: "system"},
+    "update_system_message": {-1: "system"},
     "anthropic.Anthropic": {"default_headers": "headers"}, "openai.OpenAI": {"default_headers": "headers"},
 }  # fmt: skip
-"""Last name (or last two) of a call → what its arguments are. These make an agent or a message."""
+"""Last name (or last two) of a call → what its arguments are. These make an agent or a message; -1 is the last by position."""
+MAKERS: Final[frozenset[str]] = _words("""
+    langchain langchain_core langchain_classic langgraph langgraph_prebuilt deepagents agents pydantic_ai pydantic_ai_harness google
+    strands smolagents crewai autogen_agentchat autogen_core autogen camel haystack dspy llama_index agno phi litellm openai anthropic
+    contextkit
+""")
+"""Packages that define classes of these names: a class of another tree that is called so may be a widget."""
 
 TOOL_MAKERS: Final[re.Pattern[str]] = re.compile(
     r"^(?:\w*Tool|tool|function_tool|\w*ToolParam|FunctionDeclaration|ToolDefinition|FunctionDefinition|StructuredTool|from_function"

@@ -5,6 +5,7 @@ Takes nothing, gives tables; the walk reads them. A new source is a row here, or
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from contextkit.lint.source.rule import Kind
@@ -27,11 +28,11 @@ CALLS: Final[dict[str, Kind]] = {
         moment.now maya.now delorean.utcnow"""),
     **_rows("date", "datetime.date.today pendulum.today arrow.Arrow.today whenever.Date.today_in_system_tz pandas.Timestamp.today"),
     **_rows("id", """
-        uuid.uuid1 uuid.uuid3 uuid.uuid4 uuid.uuid5 uuid.uuid6 uuid.uuid7 secrets.token_hex secrets.token_urlsafe secrets.token_bytes
+        uuid.uuid1 uuid.uuid4 uuid.uuid6 uuid.uuid7 secrets.token_hex secrets.token_urlsafe secrets.token_bytes
         secrets.randbelow secrets.randbits random.random random.randint random.randrange random.uniform random.getrandbits
         random.randbytes random.gauss os.urandom shortuuid.uuid shortuuid.ShortUUID nanoid.generate ulid.new ulid.ULID ksuid.ksuid
         ksuid.Ksuid xid.XID cuid.cuid cuid2.Cuid bson.ObjectId bson.objectid.ObjectId numpy.random.rand numpy.random.randn
-        numpy.random.randint numpy.random.random id hash tempfile.mktemp opentelemetry.trace.get_current_span"""),
+        numpy.random.randint numpy.random.random hash tempfile.mktemp opentelemetry.trace.get_current_span"""),
     **_rows("choice", """
         random.choice random.choices random.sample random.shuffle secrets.choice numpy.random.choice numpy.random.permutation
         numpy.random.shuffle random.SystemRandom.choice"""),
@@ -40,7 +41,7 @@ CALLS: Final[dict[str, Kind]] = {
         shutil.get_terminal_size shutil.disk_usage socket.gethostname socket.getfqdn platform.node platform.platform platform.system
         platform.release platform.version platform.machine platform.uname platform.python_version platform.mac_ver getpass.getuser
         tempfile.mkdtemp tempfile.gettempdir tempfile.mkstemp tempfile.NamedTemporaryFile tempfile.TemporaryDirectory
-        os.path.expanduser distro.name git.Repo git.Repo.init psutil.virtual_memory psutil.cpu_percent locale.getlocale
+        distro.name git.Repo git.Repo.init psutil.virtual_memory psutil.cpu_percent locale.getlocale
         tzlocal.get_localzone tzlocal.get_localzone_name"""),
     **_rows("environ", "os.getenv os.environ.get os.environ.copy os.getenvb decouple.config environs.Env.str"),
     **_rows("unordered", """
@@ -82,7 +83,9 @@ RETRIEVER_METHODS: Final[dict[str, Kind]] = _rows(
     "recall", "search asearch query aquery invoke ainvoke retrieve aretrieve get recall aget fetch"
 )
 """Methods that recall something when the object's own name says that it is a memory: `self.memory.search(query)`."""
-RETRIEVERS: Final[tuple[str, ...]] = ("retriever", "memory", "vectorstore", "vector_store", "knowledge_base", "mem0", "memories", "zep")
+RETRIEVERS: Final[tuple[str, ...]] = (
+    "retriever", "memory", "vectorstore", "vector_store", "knowledge_base", "mem0", "memories", "zep", "mem",
+)  # fmt: skip
 """Ends of the names of such objects."""
 
 ATTRIBUTES: Final[dict[str, Kind]] = {
@@ -132,6 +135,15 @@ MODEL_LISTS: Final[frozenset[str]] = _words("""
 
 GIT: Final[tuple[str, ...]] = ("subprocess.run", "subprocess.check_output", "subprocess.getoutput", "subprocess.Popen", "os.popen")
 """Their result is kind `place`: what a command says about this machine."""
+TELLS_PLACE: Final[re.Pattern[str]] = re.compile(
+    r"\b(?:git|uname|hostname|whoami|pwd|sw_vers|lsb_release|nvidia-smi|tree|ls|hostnamectl|systeminfo|ver|which|branch|rev-parse)\b"
+)
+"""What such a command says when it asks about the machine or the folder, rather than fetch a page."""
+ASIDE: Final[frozenset[str]] = _words("""
+    timestamp created_at updated_at sent_at created ts id uid uuid message_id msg_id metadata last_access last_used duration elapsed
+    latency usage cost additional_kwargs response_metadata
+""")
+"""Keys and keyword arguments of a message, and of what keeps one, that are not sent as its text."""
 DAY_FORMAT: Final[frozenset[str]] = frozenset("HMSfIpsTXcrR")
 """Directives of strftime finer than a day; a format without them makes a clock a date."""
 DAY_METHODS: Final[frozenset[str]] = frozenset({"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday"})

@@ -11,7 +11,7 @@ from contextkit.lint.source.rule import Sink
 from contextkit.lint.source.summary import CLEAN, Value
 from contextkit.lint.source.tables import sinks, sources
 from contextkit.lint.source.walk.calls import Calls
-from contextkit.lint.source.walk.pieces import last_name
+from contextkit.lint.source.walk.pieces import constant_keys, last_name
 
 _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr})
 """Expressions that may be a list of messages or tools made from another one."""
@@ -99,6 +99,9 @@ class Assignments(Calls):
                 scope.types[name] = made
         elif kind is ast.List:
             self.begun.add(name)
+        elif isinstance(node, ast.Dict) and value:
+            for key, item in constant_keys(node).items():
+                scope.env[f"{name}[{key!r}]"] = self.probe(item)
         if scope.node is None and not scope.owner:
             self._module_variable(name, value)
         elif scope.node is None:
@@ -138,7 +141,8 @@ class Assignments(Calls):
         if type(holder) is ast.Name:
             if type(key) is ast.Constant:
                 self.scope.env[f"{holder.id}[{key.value!r}]"] = value
-            if value and holder.id in self.scope.env:
+            is_aside = type(key) is ast.Constant and key.value in sources.ASIDE
+            if value and holder.id in self.scope.env and not is_aside:
                 self.scope.env[holder.id] |= value
         else:
             self.table[type(holder)](holder)
@@ -169,6 +173,9 @@ class Assignments(Calls):
         if type(node.value) is ast.Tuple:
             for place, item in enumerate(node.value.elts):
                 function.items[place] = function.items.get(place, CLEAN) | self.probe(item)
+        elif type(node.value) is ast.Dict and value:
+            for key, item in constant_keys(node.value).items():
+                function.items[key] = function.items.get(key, CLEAN) | self.probe(item)
         if self.returns_to is not None:
             self.arrive(self.returns_to, node.value, f"what `{self.returns_name}()` gives", is_named=True, value=value)
         return CLEAN

@@ -19,6 +19,10 @@ _MUTATORS = frozenset("append extend insert add update setdefault appendleft put
 _KEEPING = frozenset({"unordered", "mapping", "media"})
 """Kinds of sources that still hold what they were given."""
 _ADDERS = frozenset({"append", "insert", "extend", "add"})
+_ORDERING = frozenset({"sorted", "sort", "groupby", "nlargest", "nsmallest"})
+"""Their keywords say by what, and are no part of the result."""
+_TAKERS = frozenset({"pop", "popleft", "index"})
+"""Methods whose first argument says which item, and is no part of it."""
 
 
 class Calls(Expressions):
@@ -47,6 +51,8 @@ class Calls(Expressions):
         before, self.mid_conversation = self.mid_conversation, self.mid_conversation or adds
         values = [self.table[type(argument)](argument) for argument in node.args]
         keywords = [self.table[type(keyword.value)](keyword.value) for keyword in node.keywords]
+        if last in _ORDERING:
+            keywords = [CLEAN] * len(keywords)
         if ast.keyword in self.watched_types:
             for keyword in node.keywords:
                 self.show(keyword)
@@ -67,16 +73,20 @@ class Calls(Expressions):
         """What the object of a method is made of; a text's own is its constant."""
         holder = func.value
         if type(holder) is ast.Name:
-            return self.scope.env.get(f"{holder.id}.{func.attr}") or self.table[ast.Name](holder)
-        return self.table[type(holder)](holder)
+            value = self.scope.env.get(f"{holder.id}.{func.attr}") or self.table[ast.Name](holder)
+        else:
+            value = self.table[type(holder)](holder)
+        return self.message_of(value, holder) if value and func.attr in {"pop", "popleft", "__getitem__"} else value
 
     # Results --------------------------------------------------------------------------------------------------------------
 
     def _result(self, node: ast.Call, name: str, last: str, receiver: Value, values: list[Value], keywords: list[Value]) -> Value:
         """What a call gives back."""
-        everything = receiver.union(*values, *keywords)
+        everything, is_method = receiver.union(*values, *keywords), type(node.func) is ast.Attribute
         if last == "get" and node.args and type(node.args[0]) is ast.Constant:
             everything = self.item(receiver, node.args[0].value, node)
+        elif last in _TAKERS and is_method:
+            everything = receiver.union(*values[1:])
         kind = self._source(node, name, last)
         if kind is not None:
             return self._varying(kind, node, everything)
@@ -87,7 +97,7 @@ class Calls(Expressions):
             return self.by_day(everything)
         if name in sanitizers.JSON_DUMPS:
             return self._dumped(node, everything)
-        if name in sources.GIT:
+        if name in sources.GIT and sources.TELLS_PLACE.search(ast.unparse(node)):
             return everything | self.varies("place", node)
         if last in _MUTATORS and type(node.func) is ast.Attribute:
             self._put_into(node.func.value, CLEAN.union(*values, *keywords, *self.orders))
@@ -100,7 +110,8 @@ class Calls(Expressions):
         if last[:1].isupper():
             texts = (value for key, value in zip(node.keywords, keywords, strict=True) if key.arg in sources.TEXT_PARTS)
             return receiver.union(*values, *texts)
-        return self.filtered(everything, sanitizers.LOOKED_UP)
+        known = (value for key, value in zip(node.keywords, keywords, strict=True) if key.arg not in sources.ASIDE)
+        return self.filtered(receiver.union(*values, *known), sanitizers.LOOKED_UP)
 
     def _listed(self, node: ast.Call) -> Value:
         """`", ".join(skill.name for skill in skills)`: a collection that changes while the program runs, as one text."""
@@ -161,7 +172,8 @@ class Calls(Expressions):
             if value:
                 arguments.append(("*" if type(argument) is ast.Starred else place, value))
         for keyword, value in zip(node.keywords, keywords, strict=True):
-            if value:
+            is_handed_on = type(keyword.value) is ast.Name and keyword.value.id == self.scope.function.extra
+            if value and (keyword.arg or is_handed_on):
                 arguments.append((keyword.arg or "**", value))
         if receiver and type(node.func) is ast.Attribute:
             arguments.append(("self", receiver))
@@ -193,8 +205,11 @@ class Calls(Expressions):
         if self.probing:
             return
         table, is_named = self._arguments_of(name, last)
+        roles = (keyword.value for keyword in node.keywords if keyword.arg == "role")
+        if is_named and "content" not in table and any(map(_is_system_role, roles)):
+            table = {**table, **dict.fromkeys(sinks.CONTENT_KEYS, "system")}
         for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
-            sink = table.get(place)
+            sink = table.get(place) or table.get(place - len(values))
             if sink is not None and type(argument) is not ast.Starred:
                 self.arrive(sink, argument, f"`{last}(…)`", value=value)
         for keyword, value in zip(node.keywords, keywords, strict=True):
@@ -214,7 +229,9 @@ class Calls(Expressions):
         found = sinks.MODEL_CALLS.get(pair)
         if found is not None:
             return found, False
-        found = self.call_sinks.get(name) or sinks.CONSTRUCTORS.get(pair) or sinks.CONSTRUCTORS.get(last)
+        found = self.call_sinks.get(name)
+        if found is None and not (last[:1].isupper() and self.is_ours(name) and name.partition(".")[0] not in sinks.MAKERS):
+            found = sinks.CONSTRUCTORS.get(pair) or sinks.CONSTRUCTORS.get(last)
         if found is None and sinks.TOOL_MAKERS.match(last):
             found = sinks.TOOL_ARGUMENTS
         if found is None and last in {"Message", "ChatMessage", "InputMessage"}:
@@ -261,6 +278,15 @@ class Calls(Expressions):
 
     begun: set[str]
     """Lists this function began, that hold no message of a conversation yet."""
+
+
+def _is_system_role(node: ast.expr) -> bool:
+    """`"system"`, `Role.SYSTEM`, `MessageRole.SYSTEM.value`."""
+    if isinstance(node, ast.Constant):
+        return node.value in sinks.SYSTEM_ROLES
+    if isinstance(node, ast.Attribute) and node.attr == "value":
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr.lower() in sinks.SYSTEM_ROLES
 
 
 def _is_system_message(node: ast.expr | None) -> bool:

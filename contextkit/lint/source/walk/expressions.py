@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from contextkit.lint.source.summary import CLEAN, Attribute, Called, Global, Item, Source, Value
+from contextkit.lint.source.summary import CLEAN, Attribute, Called, Filtered, Global, Item, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.arrivals import Arrivals
 from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition, last_name
@@ -118,8 +118,10 @@ class Expressions(Arrivals):
         days = CLEAN
         for number in value:
             origin = self.module.origins[number]
-            is_clock = isinstance(origin, Source) and origin.kind == "clock"
-            days |= self.number(Source("date", origin.site)) if is_clock and isinstance(origin, Source) else frozenset((number,))
+            if isinstance(origin, Source):
+                days |= self.number(Source("date", origin.site)) if origin.kind == "clock" else frozenset((number,))
+            else:
+                days |= self.number(Filtered(frozenset((number,)), frozenset(), is_daily=True))
         return days
 
     def subscript(self, node: ast.Subscript) -> Value:
@@ -132,7 +134,10 @@ class Expressions(Arrivals):
                     return found
             value = self.item(self.table[type(node.value)](node.value), key.value, node)
         else:
-            value = self.table[type(node.value)](node.value) | self.filtered(self.table[type(key)](key), sanitizers.LOOKED_UP)
+            held = self.table[type(node.value)](node.value)
+            if type(key) is not ast.Slice:
+                held = self.message_of(self.filtered(held, sanitizers.ORDER), node.value)
+            value = held | self.filtered(self.table[type(key)](key), sanitizers.LOOKED_UP)
         if last_name(node.value) in sources.MODEL_LISTS:
             value |= self.varies("model", node)
         return value
@@ -140,11 +145,18 @@ class Expressions(Arrivals):
     def item(self, value: Value, key: object, node: ast.expr) -> Value:
         """What stands under a constant key."""
         if type(key) is not str:
-            return value
+            return self.message_of(value, node.value) if value and isinstance(node, ast.Subscript) else value
         kind = sources.FIELDS.get(key)
         if kind is not None and kind not in {"clock", "date", "place"}:
             return self.varies(kind, node)
-        return value if key in sources.TEXT_PARTS else CLEAN
+        if key in sources.TEXT_PARTS or not value:
+            return value
+        whole = frozenset(number for number in value if isinstance(self.module.origins[number], Called))
+        return self.number(Item(whole, key)) if whole else CLEAN
+
+    def message_of(self, value: Value, holder: ast.expr) -> Value:
+        """One message of a history: what varies in its text arrived when it was put there, and says nothing of the others."""
+        return self.filtered(value, sanitizers.MESSAGES) if value and sinks.HISTORY.match(last_name(holder)) else value
 
     # Text and operators ---------------------------------------------------------------------------------------------------
 
@@ -226,7 +238,8 @@ class Expressions(Arrivals):
         value = CLEAN
         for item in node.elts:
             value |= self.table[type(item)](item)
-        if len(node.elts) == 2 and type(node) is ast.Tuple and _is_role(node.elts[0]):
+        is_item = getattr(self.statement, "value", None) is not node
+        if len(node.elts) == 2 and type(node) is ast.Tuple and is_item and _is_role(node.elts[0]):
             self.arrive("system", node.elts[1], "the system message")
         last = node.elts[-1] if len(node.elts) > 1 else None
         if type(last) is ast.Starred and type(node.elts[0]) is ast.Dict and self.is_history(last.value):
@@ -243,9 +256,11 @@ class Expressions(Arrivals):
     def mapping(self, node: ast.Dict) -> Value:
         """A dict display: a message, a tool definition, a request, or just a mapping."""
         value, keyed = CLEAN, {}
+        is_message = any(type(key) is ast.Constant and key.value in ("role", "content") for key in node.keys)
         for key, item in zip(node.keys, node.values, strict=True):
             part = self.table[type(item)](item)
-            value |= part
+            if not (is_message and type(key) is ast.Constant and key.value in sources.ASIDE):
+                value |= part
             if type(key) is ast.Constant:
                 keyed[key.value] = part
             elif key is not None:
@@ -312,7 +327,9 @@ class Expressions(Arrivals):
         name = last_name(node.func.value if type(node) is ast.Call and type(node.func) is ast.Attribute else node)
         if name in sources.MODEL_LISTS:
             value |= self.varies("model", node)
-        return value
+        while value and type(node) is ast.Call and node.args and last_name(node.func) in {"enumerate", "reversed", "list"}:
+            node = node.args[0]
+        return self.message_of(value, node) if value else value
 
     def looked_at(self, node: ast.expr) -> Value:
         """The origins a condition depends on, comparisons included."""

@@ -16,7 +16,7 @@ from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module,
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.expressions import Handler
-from contextkit.lint.source.walk.pieces import last_name
+from contextkit.lint.source.walk.pieces import last_name, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
 
 CodedPattern = tuple[str, Pattern]
@@ -27,6 +27,8 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
 """Statements a pattern is shown when the walk has been through them; others are shown before."""
 Env = dict[str, Value]
+_SPACED = bytes(at if at >= 128 or chr(at).isalnum() or at == 95 else 32 for at in range(256))
+"""Every byte that cannot stand in a name becomes a space."""
 
 
 class Walk(Assignments):
@@ -41,7 +43,7 @@ class Walk(Assignments):
         names: dict[str, Sink],
     ) -> None:
         self.patterns = [(code, pattern, tuple(word.encode() for word in pattern.words)) for code, pattern in patterns]
-        self.words = {word for _, _, words in self.patterns for word in words}
+        self.words = [(word, word.decode().isidentifier()) for word in {word for _, _, words in self.patterns for word in words}]
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
         self.plain: dict[type, Handler] = {**self.handlers(), **self.statements(), ast.Call: self.call}
@@ -97,7 +99,8 @@ class Walk(Assignments):
     def _watch(self) -> None:
         """Puts the patterns this file may match around the handlers of their node types."""
         wanted: dict[type, list[tuple[str, Pattern]]] = {}
-        stands = {word: word in self.source for word in self.words}
+        names = b" ".join(set(self.source.translate(_SPACED).split()))
+        stands = {word: word in (names if is_name else self.source) for word, is_name in self.words}
         for code, pattern, words in self.patterns:
             if not words or any(stands[word] for word in words):
                 for kind in pattern.nodes:
@@ -180,7 +183,7 @@ class Walk(Assignments):
         self.table[type(node.test)](node.test)
         before, tested = self.scope.env, self.tested
         if self.branches or _may_choose(node):
-            self.tested = tested | {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
+            self.tested = tested | {part.id for part in walk(node.test) if isinstance(part, ast.Name)}
         self.branches += 1
         ends = [self._way(node.body, before), self._way(node.orelse, before)]
         self.branches -= 1
@@ -249,7 +252,7 @@ class Walk(Assignments):
         subject = self.table[type(node.subject)](node.subject)
         before, ends = self.scope.env, []
         for case in node.cases:
-            env = {**before, **{name: subject for part in ast.walk(case.pattern) if (name := getattr(part, "name", None))}}
+            env = {**before, **{name: subject for part in walk(case.pattern) if (name := getattr(part, "name", None))}}
             ends.append(self._way(case.body, env))
         self.scope.env = _merged([before, *(env for env in ends if env is not None)])
         return CLEAN

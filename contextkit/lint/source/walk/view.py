@@ -29,7 +29,17 @@ from contextkit.lint.source.summary import (
     Value,
 )
 from contextkit.lint.source.tables import sinks
-from contextkit.lint.source.walk.pieces import by_type, constant_keys, is_model_call, is_tool_definition, last_name, made_from
+from contextkit.lint.source.walk.pieces import (
+    by_type,
+    children,
+    constant_keys,
+    functions_in,
+    is_model_call,
+    is_tool_definition,
+    last_name,
+    made_from,
+    walk,
+)
 
 __all__ = ["BUILTINS", "AnyFunction", "Scope", "View", "constant_keys", "last_name"]
 
@@ -85,7 +95,6 @@ class View:
         self.stored: dict[str, list[ast.expr]] = {}
         self._assigned: dict[int, dict[str, list[ast.expr]]] = {}
         self._callers: dict[int, bool] = {}
-        self._inside: tuple[ast.AST, dict[type, list[ast.AST]]] = (tree, {})
         self._functions: list[AnyFunction] | None = None
 
     # Origins --------------------------------------------------------------------------------------------------------------
@@ -218,7 +227,8 @@ class View:
             if isinstance(origin, Source):
                 yield origin.kind
             elif isinstance(origin, Filtered):
-                yield from set(self._kinds_of(origin.value, depth - 1)) - origin.without
+                inside = set(self._kinds_of(origin.value, depth - 1)) - origin.without
+                yield from {"date" if kind == "clock" else kind for kind in inside} if origin.is_daily else inside
             elif isinstance(origin, Item):
                 yield from self._kinds_of(origin.value, depth - 1)
             elif isinstance(origin, Called):
@@ -258,7 +268,7 @@ class View:
             return []
         if id(node) not in self._assigned:
             found: dict[str, list[ast.expr]] = {}
-            for part in ast.walk(node):
+            for part in walk(node):
                 if isinstance(part, ast.Assign):
                     for target in part.targets:
                         if isinstance(target, ast.Name):
@@ -280,7 +290,7 @@ class View:
             return self.dotted(node) in {"str", "tuple", "list", "dict", "frozenset", "int", "textwrap.dedent"} and all(
                 self.is_constant(argument, depth) for argument in node.args
             )
-        return all(self.is_constant(child, depth) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        return all(self.is_constant(child, depth) for child in children(node) if isinstance(child, ast.expr))
 
     def _is_settled(self, attribute: str) -> bool:
         stored = self.module.attributes.get((self.scope.owner, attribute), [])
@@ -295,7 +305,7 @@ class View:
         if known is not None:
             return known
         self._callers[id(node)] = False
-        names = {last_name(call.func): call for call in ast.walk(node) if isinstance(call, ast.Call)}
+        names = {last_name(call.func): call for call in walk(node) if isinstance(call, ast.Call)}
         found = any(is_model_call(self.dotted(call.func), name) for name, call in names.items())
         if not found and depth:
             found = any(self._calls_model(other, depth - 1) for other in self._functions_named(names.keys()))
@@ -304,14 +314,12 @@ class View:
 
     def _functions_named(self, names: Container[str]) -> Iterator[AnyFunction]:
         if self._functions is None:
-            self._functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+            self._functions = functions_in(self.tree)
         return (node for node in self._functions if node.name in names)
 
     def nodes(self, around: ast.AST, *types: type[ast.AST]) -> tuple[ast.AST, ...]:
         """The nodes of some types inside a function or statement; see `rule.View`."""
-        if self._inside[0] is not around:
-            self._inside = around, by_type(around)
-        found = self._inside[1]
+        found = by_type(around)
         if len(types) == 1:
             return tuple(found.get(types[0], ()))
         return tuple(node for kind in types for node in found.get(kind, ()))
@@ -332,7 +340,7 @@ class View:
         """The nodes around the one a pattern is shown, outermost first; see `rule.View`."""
         root = self.tree
         if id(root) not in self._parents:
-            self._parents[id(root)] = {child: parent for parent in ast.walk(root) for child in ast.iter_child_nodes(parent)}
+            self._parents[id(root)] = {child: parent for parent in walk(root) for child in children(parent)}
         above, found, node = self._parents[id(root)], list[ast.AST](), self._asked
         while (parent := above.get(node)) is not None:
             found.append(parent)

@@ -1,0 +1,1 @@
+"""How a provider is told of tools that come late."""

@@ -1,0 +1,118 @@
+"""How tools that arrive late are announced: one table, the cheapest safe row first.
+
+Takes an endpoint, its model's row and what the caller has opted in to; gives the row, or says why there is none. Knows no bytes: the
+adapters spell each row.
+
+Safe means that the head never moves: a definition that is put into `tools` re-bills everything behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from contextkit.canonical import Json
+from contextkit.errors import UsageError
+from contextkit.models import Model
+from contextkit.tools.late.bridge import call_tool, is_bridge
+
+INLINE_TOOLS = "inline-tools-2026-09-15"
+"""Beta header that opts in to definitions inside `tool_addition` (mid-conversation system messages docs; Claude API only)."""
+
+
+CLAUDE = ("anthropic_messages",)
+OPENAI = ("openai_chat", "openai_responses")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom a request asks, as far as late tools are concerned."""
+
+    wire: str
+    """The endpoint."""
+    model: Model
+    """The row of its model."""
+    betas: tuple[str, ...] = ()
+    """Beta features the caller has opted in to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcing:
+    """One way to announce a late tool."""
+
+    name: str
+    """As `provider.announcing` says it."""
+    wires: tuple[str, ...]
+    """Endpoints that know it."""
+    holds: Callable[[Asked], bool]
+    """Whether the model takes it and the caller has opted in."""
+    needs: str
+    """The same in words."""
+    cost: str
+    """What it costs, once."""
+    calls: str
+    """How the model calls the tool: `by name`, or `through call_tool`."""
+    source: str
+    """Where it is documented."""
+
+
+ANNOUNCINGS: tuple[Announcing, ...] = (
+    Announcing(
+        "tool_addition", CLAUDE, lambda asked: asked.model.accepts_mid_system and INLINE_TOOLS in asked.betas,
+        f"mid-conversation system messages, `betas=[\"{INLINE_TOOLS}\"]`, one tool in the head", "its definition, appended", "by name",
+        "anthropic/types/beta/beta_tool_change_tool_definition_param.py; mid-conversation system messages docs",
+    ),
+    Announcing(
+        "additional_tools", ("openai_responses",), lambda asked: asked.model.provider == "openai" and asked.model.cache == "breakpoints",
+        "Responses, gpt-5.6 or later", "its definition, appended", "by name",
+        "openai/types/responses/response_input_item_param.py:222-231; which models take it is inferred",
+    ),
+    Announcing(
+        "bridge_system", CLAUDE, lambda asked: asked.model.accepts_mid_system, "`call_tool` in the head, mid-conversation system messages",
+        "its definition, appended; 55 to 114 tokens of the head", "through call_tool", "anthropic/types/system_message_param.py",
+    ),
+    Announcing(
+        "bridge", (*CLAUDE, *OPENAI), lambda asked: True, "`call_tool` in the head",
+        "its definition, appended; 55 to 114 tokens of the head; where a model strips thinking, what stands behind the last of it",
+        "through call_tool", "a text block of the user's turn, which every model takes",
+    ),
+)  # fmt: skip
+"""How a tool is announced, the first row that holds. Where none can be used, `late_tools(…, allow_epoch=True)` puts it into a new head,
+and the next request pays for the whole prompt: `rewrites_tokens` of the entry says how much."""
+_BY_NAME = "by name"
+
+
+def announcing(asked: Asked) -> Announcing:
+    """How a late tool is announced at this endpoint.
+
+    >>> from contextkit.models import model_named
+    >>> announcing(Asked("openai_responses", model_named("gpt-6.1-sol"))).name
+    'additional_tools'
+    >>> opus = model_named("claude-opus-5-5")
+    >>> [announcing(Asked("anthropic_messages", opus, betas)).name for betas in ((INLINE_TOOLS,), ())]
+    ['tool_addition', 'bridge_system']
+    """
+    return next(row for row in ANNOUNCINGS if asked.wire in row.wires and row.holds(asked))
+
+
+def is_direct(asked: Asked) -> bool:
+    """Whether the model calls a late tool by its own name here."""
+    return announcing(asked).calls == _BY_NAME
+
+
+def is_possible(asked: Asked, head: Sequence[Json]) -> bool:
+    """Whether a late tool can be announced behind a head with these definitions.
+
+    By name: with any tool in the head (on Claude the first definition behind a head without tools costs one full miss).
+    """
+    return bool(head) if is_direct(asked) else any(map(is_bridge, head))
+
+
+def check_possible(asked: Asked, head: Sequence[Json]) -> None:
+    """Raises `UsageError`, saying what can be done, where it is not."""
+    if not is_possible(asked, head):
+        beta = f", opt in with betas=[{INLINE_TOOLS!r}]" if asked.wire in CLAUDE and asked.model.accepts_mid_system else ""
+        raise UsageError(
+            f"a tool cannot join this conversation: {asked.model.name} takes none in band here, and {call_tool.name} is not in the head. "
+            f"Begin with tools=[…, call_tool] (contextkit.tools.late){beta}, or pass allow_epoch=True to pay for the whole prompt once"
+        )

@@ -1,0 +1,105 @@
+"""What a self-hosted engine is sent so that a model keeps to a mask: one row an engine and mode, cheapest safe first.
+
+Takes a mask, the tools allowed and the model's call format; gives body fields, or a prefilled beginning. Nothing of it stands before the
+tail of the prompt, so no row costs cached tokens; a template that prints `tool_choice` is the exception (vLLM drops the default before
+it renders for that reason).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contextkit.canonical import Json
+from contextkit.errors import UsageError
+from contextkit.providers.masking.formats import CallFormat, prefill, structural_tag
+from contextkit.tools.mask import Mask
+from contextkit.tools.tool import Tool
+
+Fields = Callable[[Mask, Sequence[Tool], CallFormat], dict[str, Any]]
+"""(mask, tools allowed, format) → body fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """One way to say a mask to an engine."""
+
+    mechanism: str
+    """As `request.mask.mechanism` says it."""
+    engines: tuple[str, ...]
+    """Engines that take it."""
+    holds: Callable[[Mask], bool]
+    """Whether it says this mask."""
+    needs: str
+    """The same in words."""
+    fields: Fields
+    """What is sent."""
+    is_enforced: bool
+    """Whether the engine keeps the model from any other call."""
+    source: str
+    """Where it is documented."""
+
+
+_VLLM = "vLLM vllm/entrypoints/openai/chat_completion/protocol.py"
+_SGLANG = "SGLang sglang/srt/entrypoints/openai/protocol.py"
+_LLAMA = "llama.cpp tools/server/README.md"
+_GRAMMAR = ("vllm", "sglang")
+ENGINES = (*_GRAMMAR, "llamacpp")
+
+
+def _named(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+    return {"tool_choice": {"type": "function", "function": {"name": mask.allowed[0]}}}
+
+
+def _tagged(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+    return {"response_format": structural_tag(form, tools, require=mask.mode == "specified")}
+
+
+ROWS: tuple[EngineRow, ...] = (
+    EngineRow("auto", ENGINES, lambda mask: mask.mode == "auto" and mask.is_all, "every tool allowed", lambda *given: {}, True, _VLLM),
+    EngineRow("none", ENGINES, lambda mask: mask.mode == "none", "no tool allowed", lambda *given: {"tool_choice": "none"}, True, _VLLM),
+    EngineRow("required", ENGINES, lambda mask: mask.mode == "required", "every tool allowed, a call required",
+              lambda *given: {"tool_choice": "required"}, True, _VLLM),
+    EngineRow("named", _GRAMMAR, lambda mask: mask.mode == "specified" and len(mask.allowed) == 1, "one tool, required", _named, True,
+              _VLLM),
+    EngineRow("structural_tag", _GRAMMAR, lambda mask: mask.mode in ("auto", "specified"), "a subset, with or without a call required",
+              _tagged, True, f"{_VLLM}; {_SGLANG}: not beside tool_choice required or named"),
+    EngineRow("prefill", ("llamacpp",), lambda mask: mask.mode == "specified",
+              "a subset, required: the call's beginning is written for the model, since its grammar field and tools exclude each other",
+              lambda *given: {}, False, _LLAMA),
+    EngineRow("reminder", ENGINES, lambda mask: True, "everything else", lambda *given: {}, False, "a text of the user's turn"),
+)  # fmt: skip
+"""How an engine is told a mask, the first row that holds."""
+_CONTINUES: Mapping[str, dict[str, Any]] = {
+    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
+    "sglang": {"continue_final_message": True},
+    "llamacpp": {},
+}
+"""Engine → fields that make it go on with the last assistant message instead of beginning another."""
+
+
+def engine_row(engine: str, mask: Mask) -> EngineRow:
+    """How `engine` is told a mask. Raises `UsageError` for an engine there is not.
+
+    >>> [engine_row(engine, Mask("p", ("a", "b"), "auto", False, False)).mechanism for engine in ENGINES]
+    ['structural_tag', 'structural_tag', 'reminder']
+    """
+    if engine not in ENGINES:
+        raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
+    return next(row for row in ROWS if engine in row.engines and row.holds(mask))
+
+
+def engine_fields(engine: str, mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+    """Body fields that say a mask to an engine; `tools` are those it allows."""
+    return engine_row(engine, mask).fields(mask, tools, form)
+
+
+def prefilled(engine: str, mask: Mask, form: CallFormat) -> tuple[Json, dict[str, Any]]:
+    """An assistant message that begins a call the mask allows, and the fields that make the engine go on with it.
+
+    Its reply lacks that beginning: put it before the reply before it is parsed. Raises `UsageError` where nothing may be called.
+    """
+    if engine not in ENGINES:
+        raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
+    return {"role": "assistant", "content": prefill(form, mask.allowed)}, dict(_CONTINUES[engine])

@@ -1,0 +1,198 @@
+"""Which mechanism carries a mask: one table per question, the cheapest safe row first.
+
+Takes an endpoint, a model's row and what the caller has opted in to; gives how a phase is told in the prompt, and the `tool_choice` of
+one request. Knows no bytes: adapters spell what is told, `lowering.py` joins the two. Sources stand in each row.
+
+Safe means that no segment before the tail moves, that no provider refuses it, and that a call outside the mask is refused at our side
+whatever the model does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from contextkit.canonical import Json
+from contextkit.models import Model
+from contextkit.tools.mask import Mask
+from contextkit.tools.tool import Tool
+
+TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
+"""Beta header that opts in to `tool_addition` and `tool_removal` (mid-conversation system messages docs)."""
+OPENAI = ("openai_chat", "openai_responses")
+CLAUDE = ("anthropic_messages",)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Whom a request asks, as far as masks are concerned."""
+
+    wire: str
+    """The endpoint."""
+    model: Model
+    """The row of its model."""
+    betas: tuple[str, ...] = ()
+    """Beta headers the caller has opted in to."""
+    is_in_band: bool = True
+    """Whether the table of phases is one that in-band changes carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One way to tell the model, in the prompt, what may be called from here on."""
+
+    name: str
+    """As `request.mask.mechanism` says it."""
+    wires: tuple[str, ...]
+    """Endpoints that know it."""
+    holds: Callable[[Endpoint], bool]
+    """Whether the model takes it and the caller has opted in."""
+    needs: str
+    """The same in words."""
+    cost: str
+    """What a change of phase costs."""
+    enforced_by: str
+    """`provider`, or `contextkit`: then the model may still make the call, and is refused."""
+    source: str
+    """Where it is documented."""
+
+
+TELLINGS: tuple[Telling, ...] = (
+    Telling(
+        "allowed_tools", OPENAI, lambda asked: asked.model.provider == "openai", "a model of OpenAI",
+        "0 tokens: it is `tool_choice`, a parameter no cache looks at", "provider",
+        "openai/types/chat/chat_completion_allowed_tools_param.py, openai/types/responses/tool_choice_allowed_param.py; caching guide",
+    ),
+    Telling(
+        "tool_changes", CLAUDE, lambda asked: asked.model.accepts_mid_system and TOOL_CHANGES in asked.betas and asked.is_in_band,
+        f"mid-conversation system messages, `betas=[\"{TOOL_CHANGES}\"]`, and a table whose changes are small or forced",
+        "the names that change, appended once", "provider",
+        "anthropic/types/beta/beta_request_tool_removal_block_param.py; mid-conversation system messages docs",
+    ),
+    Telling(
+        "system_notice", CLAUDE, lambda asked: asked.model.accepts_mid_system, "mid-conversation system messages",
+        "at most 60 tokens, appended once", "contextkit", "anthropic/types/system_message_param.py; mid-conversation system messages docs",
+    ),
+    Telling(
+        "reminder", (*CLAUDE, *OPENAI), lambda asked: True, "nothing", "at most 60 tokens, appended once", "contextkit",
+        "a text block of the user's turn, which every model takes",
+    ),
+)  # fmt: skip
+"""How a phase is told, the first row that holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One way to say it with `tool_choice`."""
+
+    name: str
+    """As `request.mask.mechanism` says it."""
+    wires: tuple[str, ...]
+    """Endpoints that know it."""
+    holds: Callable[[Endpoint, Mask, Mapping[str, Json]], bool]
+    """Whether it says this mask, and the model takes it beside these parameters."""
+    needs: str
+    """The same in words."""
+    spell: Callable[[str, Mask, list[Tool]], Json]
+    """(wire, mask, the tools allowed) → `tool_choice`; None leaves it out."""
+    is_free: bool
+    """Whether no cache looks at it; else the messages are written anew wherever it changes."""
+    source: str
+    """Where it is documented."""
+
+
+def _is_openai(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+    return asked.model.provider == "openai"
+
+
+def _mode(*modes: str) -> Callable[[Endpoint, Mask, Mapping[str, Json]], bool]:
+    return lambda asked, mask, params: _is_openai(asked, mask, params) and mask.mode in modes
+
+
+def _may_force(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+    """Forcing was asked for, the model takes it, and nothing beside it forbids it: manual thinking, a prewarm."""
+    thinking: Any = params.get("thinking")
+    is_manual = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
+    return mask.force and asked.model.accepts_forced_choice and not is_manual and params.get("max_tokens") != 0
+
+
+def _allowed(wire: str, mask: Mask, tools: list[Tool]) -> Json:
+    """`allowed_tools`, nested on Chat and flat on Responses."""
+    inside = {"mode": "auto" if mask.mode == "auto" else "required", "tools": [_NAMES[wire](tool) for tool in tools]}
+    return {"type": "allowed_tools", "allowed_tools": inside} if wire == "openai_chat" else {"type": "allowed_tools", **inside}
+
+
+def _native(tool: Tool) -> Mapping[str, Json]:
+    """The provider's own block of a tool, a plain function's where it has none."""
+    block: Mapping[str, Json] = tool.definition["native"]["block"] if tool.is_native else {"type": "function"}
+    return block
+
+
+def _chat_name(tool: Tool) -> Json:
+    kind = str(_native(tool).get("type", "function"))
+    return {"type": kind, kind: {"name": tool.name}}
+
+
+_SERVER = "server_label"
+"""Where a hosted MCP tool says which server it stands for."""
+
+
+def _responses_name(tool: Tool) -> Json:
+    """A function by its name, a hosted tool by its type, an MCP server by its label."""
+    block = _native(tool)
+    kind = str(block.get("type", "function"))
+    label = {_SERVER: block[_SERVER]} if _SERVER in block else {"name": tool.name} if kind in ("function", "custom") else {}
+    return {"type": kind, **label}
+
+
+_NAMES: Mapping[str, Callable[[Tool], Json]] = {"openai_chat": _chat_name, "openai_responses": _responses_name}
+
+
+def _named(wire: str, mask: Mask, tools: list[Tool]) -> Json:
+    """One function, on an endpoint like OpenAI's."""
+    return _NAMES[wire](tools[0])
+
+
+CHOICES: tuple[Chosen, ...] = (
+    Chosen("allowed_tools", OPENAI, lambda asked, mask, params: _mode("auto")(asked, mask, params) and mask.is_all,
+           "every tool allowed: `tool_choice` is left out", lambda wire, mask, tools: None, True, "prompt-caching guide"),
+    Chosen("none", OPENAI, _mode("none"), "no tool allowed", lambda wire, mask, tools: "none", True, "prompt-caching guide"),
+    Chosen("required", OPENAI, _mode("required"), "every tool allowed, a call required", lambda wire, mask, tools: "required", True,
+           "openai/types/responses/tool_choice_options.py"),
+    Chosen("allowed_tools", OPENAI, _mode("auto", "specified"), "a subset, with or without a call required", _allowed, True,
+           "openai/types/responses/tool_choice_allowed_param.py; prompt-caching guide"),
+    Chosen("forced_choice", OPENAI, lambda asked, mask, params: mask.force and mask.mode == "none",
+           "another host's model, no tool allowed, `force`", lambda wire, mask, tools: "none", False, "the host's own documentation"),
+    Chosen("forced_choice", OPENAI, lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "required",
+           "another host's model that takes forcing, a call required, `force`", lambda wire, mask, tools: "required", False,
+           "the host's own documentation"),
+    Chosen("forced_choice", OPENAI,
+           lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1,
+           "another host's model that takes forcing, one tool required, `force`", _named, False, "the host's own documentation"),
+    Chosen("forced_choice", CLAUDE, lambda asked, mask, params: mask.force and mask.mode == "none", "no tool allowed, `force`",
+           lambda wire, mask, tools: {"type": "none"}, False, "anthropic/types/tool_choice_none_param.py; prompt-caching docs"),
+    Chosen("forced_choice", CLAUDE,
+           lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1,
+           "a model that takes forcing, no manual thinking, one tool required, `force`",
+           lambda wire, mask, tools: {"type": "tool", "name": mask.allowed[0]}, False, "define-tools docs; prompt-caching docs"),
+    Chosen("forced_choice", CLAUDE, lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode in ("required", "specified"),
+           "a model that takes forcing, no manual thinking, a call required, `force`", lambda wire, mask, tools: {"type": "any"}, False,
+           "define-tools docs; prompt-caching docs"),
+)  # fmt: skip
+"""What `tool_choice` says of a mask, the first row that holds; none of them, and it is left alone."""
+
+
+def telling(asked: Endpoint) -> Telling:
+    """How a phase is told at this endpoint.
+
+    >>> from contextkit.models import model_named
+    >>> [telling(Endpoint("anthropic_messages", model_named(name))).name for name in ("claude-opus-5-5", "claude-opus-4-5")]
+    ['system_notice', 'reminder']
+    """
+    return next(row for row in TELLINGS if asked.wire in row.wires and row.holds(asked))
+
+
+def choice(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen | None:
+    """How `tool_choice` says a mask, None where it does not."""
+    return next((row for row in CHOICES if asked.wire in row.wires and row.holds(asked, mask, params)), None)

@@ -1,0 +1,198 @@
+"""What may be called now: a table of phases over a toolbox, and the words for it.
+
+Takes a `Phases` and a `Toolbox`; gives masks, refusals, and what the model is told when a phase begins. Knows nothing of logs or
+providers: which mechanism carries a mask is `providers/masking/`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from contextkit.errors import UsageError
+from contextkit.tools.phases import Phase, Phases, fits, split
+from contextkit.tools.toolbox import Toolbox
+
+Mode = Literal["auto", "required", "specified", "none"]
+"""auto: may call what is allowed. required: must call some tool. specified: must call one of a subset. none: no call."""
+MOST_BYTES = 120
+"""Longest notice: with what a wire writes around it, at most 60 tokens of any model in the table (2.52 bytes a token at the densest)."""
+MOST_CHANGED_BYTES = 140
+"""Most that in-band changes may say, ten bytes a tool added for what stands around its name; beyond, a notice is cheaper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What may be called in one phase."""
+
+    phase: str
+    """Its name, "" where a conversation has no phases."""
+    allowed: tuple[str, ...]
+    """Names, in the order of the toolbox."""
+    mode: Mode
+    """Whether a call is allowed, required, or forbidden."""
+    is_all: bool
+    """Whether every tool is among them."""
+    force: bool
+    """Whether the provider must enforce it, at a price."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the model is told when a phase begins; frozen in the log."""
+
+    text: str
+    """A notice, "" where nothing need be said."""
+    removed: tuple[str, ...]
+    """Tools to withdraw in band, where a provider can."""
+    added: tuple[str, ...]
+    """Tools to give back in band."""
+    is_told: bool
+    """Whether `removed` and `added` say it all; else the notice stands beside them."""
+
+
+class Permit:
+    """A table of phases, checked against the tools it speaks of."""
+
+    __slots__ = ("_masks", "_removable", "is_in_band", "phases", "toolbox")
+
+    def __init__(self, phases: Phases, toolbox: Toolbox) -> None:
+        """Raises `UsageError` for a tool or a family that is not in the toolbox, and for a rule on a call its phase forbids."""
+        self.phases = phases
+        self.toolbox = toolbox
+        for name in phases:
+            _check(name, phases[name], toolbox)
+        self._masks = {name: _mask(name, phases[name], toolbox) for name in phases}
+        self._removable = frozenset(tool.name for tool in toolbox if not tool.is_native or "name" in tool.definition["native"]["block"])
+        self.is_in_band = self._fits_in_band()
+        """Whether tools are withdrawn and given back in band where a provider can: asked for (`force`), or no dearer than a notice."""
+
+    def mask(self, phase: str) -> Mask:
+        """What may be called in `phase`."""
+        return self._masks[phase]
+
+    def refusal(self, phase: str, name: str) -> str | None:
+        """Why a call may not be made, in words for the model; None where it may."""
+        mask = self._masks[phase]
+        if name in mask.allowed:
+            return None
+        what = f"{name!r} may not be called in phase {phase!r}" if name in self.toolbox else f"there is no tool named {name!r}"
+        return f"{what}; {self._now(mask)}"
+
+    def step(self, phase: str, calls: Iterable[tuple[str, bool]]) -> str:
+        """The phase after calls (name, is an error) in `phase`, in call order; what it does not allow was refused, and leads nowhere."""
+        here = phase
+        for name, is_error in calls:
+            if name in self._masks[phase].allowed:
+                here = self.phases.next(here, name, is_error)
+        return here
+
+    def told(self, phase: str, removed: frozenset[str], *, is_first: bool) -> Told:
+        """What is said when `phase` begins and `removed` are withdrawn; `is_first`: nothing was said of any phase before."""
+        mask = self._masks[phase]
+        hidden = self._hidden(phase) if self.is_in_band else frozenset()
+        text = "" if is_first and mask.is_all and mask.mode == "auto" else notice(mask, self.toolbox)
+        gone, back = hidden - removed, removed - hidden
+        is_told = self.is_in_band and not self.phases[phase].require and self._removable.issuperset(self.toolbox.names)
+        return Told(text, _ordered(gone, self.toolbox), _ordered(back, self.toolbox), is_told)
+
+    def _now(self, mask: Mask) -> str:
+        if not mask.allowed:
+            return "no tool may be called now: answer in words"
+        return f"allowed now: {', '.join(families(mask.allowed, self.toolbox))}"
+
+    def _hidden(self, phase: str) -> frozenset[str]:
+        """What is withdrawn in a phase."""
+        return self._removable - set(self._masks[phase].allowed)
+
+    def _fits_in_band(self) -> bool:
+        """One answer for the whole table, since a tool that was withdrawn stays so until it is given back."""
+        if any(self.phases[name].force for name in self.phases):
+            return True
+        starts = [self._hidden(name) for name in self.phases if name == self.phases.start or self.phases[name].by_hand]
+        steps = [self._hidden(name) ^ self._hidden(target) for name in self.phases for target in self.phases[name].then.values()]
+        return all(sum(len(tool) + 10 for tool in change) <= MOST_CHANGED_BYTES for change in (*starts, *steps))
+
+
+def notice(mask: Mask, toolbox: Toolbox) -> str:
+    """What the model is told of a mask, in at most `MOST_BYTES` bytes.
+
+    >>> box = Toolbox([{"name": "page_open"}, {"name": "page_close"}, {"name": "search"}])
+    >>> notice(Mask("look", ("page_open", "page_close"), "auto", False, False), box)
+    'Phase look: call only page_*.'
+    >>> notice(Mask("end", (), "none", False, False), box)
+    'Phase end: call no tool, answer in words.'
+    """
+    head, tail = _WORDS[mask.mode, mask.is_all]
+    head = f"Phase {mask.phase}: {head}"
+    listed = "" if mask.is_all or not mask.allowed else _listed(families(mask.allowed, toolbox), MOST_BYTES - len(head) - len(tail))
+    return f"{head}{listed}{tail}"
+
+
+_WORDS: dict[tuple[Mode, bool], tuple[str, str]] = {
+    ("auto", False): ("call only ", "."),
+    ("auto", True): ("every tool may be called.", ""),
+    ("required", True): ("call a tool now, any of them.", ""),
+    ("specified", False): ("call one of ", " now."),
+    ("none", False): ("call no tool, answer in words.", ""),
+    ("none", True): ("call no tool, answer in words.", ""),
+}
+"""Mode, whether every tool is meant → what stands before the list of tools and behind it."""
+
+
+def families(names: Iterable[str], toolbox: Toolbox) -> list[str]:
+    """Names, whole families as one, in the order of the toolbox."""
+    given = frozenset(names)
+    complete = {family: members for family, members in toolbox.families.items() if len(members) > 1 and given.issuperset(members)}
+    whole = {member: f"{family}_*" for family, members in complete.items() for member in members}
+    return list(dict.fromkeys(whole.get(name, name) for name in toolbox.names if name in given))
+
+
+def _listed(names: list[str], room: int) -> str:
+    """As many of `names` as there is room for."""
+    for count in range(len(names), 0, -1):
+        rest = f" and {len(names) - count} more" if count < len(names) else ""
+        said = ", ".join(names[:count]) + rest
+        if len(said) <= room:
+            return said
+    return f"{len(names)} tools, a refusal names them"
+
+
+def _ordered(names: frozenset[str], toolbox: Toolbox) -> tuple[str, ...]:
+    return tuple(name for name in toolbox.names if name in names)
+
+
+def _mask(name: str, phase: Phase, toolbox: Toolbox) -> Mask:
+    allowed = tuple(tool for tool in toolbox.names if phase.allows(tool))
+    is_all = len(allowed) == len(toolbox)
+    mode: Mode = "none" if not allowed else "auto" if not phase.require else "required" if is_all else "specified"
+    return Mask(name, allowed, mode, is_all, phase.force)
+
+
+def _check(name: str, phase: Phase, toolbox: Toolbox) -> None:
+    for pattern in phase.allow:
+        _check_pattern(f"phase {name!r} allows {pattern!r}", pattern, toolbox)
+    for rule in phase.then:
+        pattern = split(rule)[0]
+        _check_pattern(f"phase {name!r} waits for {rule!r}", pattern, toolbox)
+        if not any(fits(pattern, tool) and phase.allows(tool) for tool in toolbox.names):
+            raise UsageError(f"phase {name!r} waits for {rule!r}, a call it does not allow: put the tool in allow, or leave the rule out")
+
+
+def _check_pattern(what: str, pattern: str, toolbox: Toolbox) -> None:
+    if pattern == "*" or any(fits(pattern, tool) for tool in toolbox.names):
+        return
+    if pattern.endswith("*"):
+        raise UsageError(f"{what}, and no tool has a name like that: {_known(toolbox.families)}")
+    near = difflib.get_close_matches(pattern, toolbox.names, n=3)
+    raise UsageError(f"{what}, and there is no such tool: {_known(near or toolbox.names)}")
+
+
+def _known(names: Iterable[str]) -> str:
+    shown: Iterator[str] = iter(names)
+    first = list(islice(shown, 5))
+    more = ", …" if next(shown, None) is not None else ""
+    return f"the toolbox has {', '.join(first)}{more}" if first else "the toolbox is empty, give tools=[…]"

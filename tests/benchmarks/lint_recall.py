@@ -1,0 +1,79 @@
+"""Lints releases from before and after a cache bug was fixed: the first has the finding at the place, the second has not.
+
+    python tests/benchmarks/lint_recall.py FOLDER [--only NAME …]
+
+Installs both releases of each row into FOLDER, without what they depend on, and prints the table of `docs/lint-precision.md`. Ends with
+status 1 where a row does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lint_corpus import findings_of, install
+
+from contextkit.lint.finding import CodePlace
+
+
+class Bug(NamedTuple):
+    """A bug that was fixed."""
+
+    package: str
+    before: str
+    after: str
+    code: str
+    file: str
+    changed: str
+
+
+BUGS: Final = (
+    Bug("nanobot-ai", "0.1.4", "0.1.4.post2", "CKS01", "nanobot/agent/context.py",
+        "the current time left the system prompt for the user's message (HKUDS/nanobot#226)"),
+    Bug("nanobot-ai", "0.2.2", "0.3.0", "CKS01", "nanobot/utils/helpers.py", "the system prompt of sub-agents no longer names the time"),
+    Bug("hermes-agent", "0.14.0", "0.15.0", "CKS01", "hermes_time.py",
+        "the system prompt names the day a conversation began, no longer the minute (NousResearch/hermes-agent#27675)"),
+    Bug("hermes-agent", "0.17.0", "0.18.0", "CKS03", "gateway/session.py",
+        "the id of the message that asked left the system message for the user's message"),
+    Bug("deepagents", "0.4.12", "0.5.0", "CKS09", "deepagents/graph.py",
+        "the marker is set behind the user's middleware, memory stands behind the marker (langchain-ai/deepagents#2070)"),
+    Bug("deepagents-cli", "0.0.34", "0.0.35", "CKT01", "deepagents_cli/mcp_tools.py",
+        "tools of MCP servers are sorted by name (langchain-ai/deepagents#2497)"),
+    Bug("strands-agents", "1.41.0", "1.42.0", "CKM11", "strands/tools/executors/concurrent.py",
+        "results of parallel tools are put in the order of their calls (strands-agents/harness-sdk#2112)"),
+    Bug("browser-use", "0.1.32", "0.1.33", "CKS02", "browser_use/agent/prompts.py",
+        "the date and minute left the system prompt for the message about the page"),
+    Bug("aider-chat", "0.50.1", "0.51.0", "CKS01", "aider/coders/base_coder.py",
+        "the system prompt names the day, no longer the second"),
+)  # fmt: skip
+"""Each a release, the next one, the hazard, and the file it was in."""
+
+
+def places(target: Path, bug: Bug) -> list[int]:
+    """The lines of the file that have this hazard."""
+    found = (finding for file, finding in findings_of(target) if file == bug.file and finding.code == bug.code)
+    return sorted({finding.place.line for finding in found if isinstance(finding.place, CodePlace)})
+
+
+def main() -> None:
+    reader = argparse.ArgumentParser(description=__doc__)
+    reader.add_argument("folder", type=Path)
+    reader.add_argument("--only", nargs="*", default=[])
+    chosen = reader.parse_args()
+    rows = [bug for bug in BUGS if not chosen.only or bug.package in chosen.only]
+    n_held = 0
+    for bug in rows:
+        before, after = (places(install(bug.package, version, chosen.folder / version), bug) for version in (bug.before, bug.after))
+        holds = bool(before) and not after
+        n_held += holds
+        lines = ", ".join(map(str, before)) or "not found"
+        print(f"| {bug.package} | {bug.before} | {bug.after} | {bug.code} | `{bug.file}:{lines}` | {bug.changed} |",
+              "" if holds else f"DOES NOT HOLD, after: {after}", flush=True)  # fmt: skip
+    print(f"{n_held} of {len(rows)} hold")
+    sys.exit(n_held < len(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""Hazards of markers, lifetimes and concurrency, as they show in requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from tests.lint.injection.mutations.mutation import CLAUDE, Mutation
+from tests.lint.injection.tape import Call, Tape, new_tool, part, system
+
+Json = Any
+_SHORT, _LONG = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
+_LEAST = 20_000
+"""Bytes of a body from which on any Claude caches it."""
+
+
+def _blocks(call: Call) -> Iterator[Json]:
+    yield from call.body["tools"]
+    yield from call.body["system"]
+    for message in call.said:
+        yield from message["content"]
+
+
+def _unmark(call: Call) -> None:
+    for block in _blocks(call):
+        block.pop("cache_control", None)
+
+
+def _is_large(tape: Tape, turn: int, least: int = _LEAST) -> bool:
+    return len(json.dumps(tape.calls[turn - 1].body)) >= least
+
+
+def _mark(block: Json, marker: Json = _SHORT) -> None:
+    block["cache_control"] = marker
+
+
+def _ends(call: Call) -> list[Json]:
+    """The last block of each message that can carry a marker."""
+    return [message["content"][-1] for message in call.said if message["content"][-1].get("type") != "thinking"]
+
+
+def none(tape: Tape, turn: int, rng: Random) -> int | None:
+    """A client that never marks anything; seen from its second call on."""
+    for call in tape.calls:
+        _unmark(call)
+    return 1 if _is_large(tape, 1, 30_000) else None
+
+
+def lost_on_the_way(tape: Tape, turn: int, rng: Random) -> int | None:
+    """A gateway rebuilds blocks by the keys it knows: all markers are gone, or those of the messages."""
+    if not _is_large(tape, turn):
+        return None
+    is_all = rng.random() < 0.5
+    for i, call in enumerate(tape.calls):
+        _mark(call.body["system"][-1])
+        if i >= turn:
+            for block in _blocks(call) if is_all else (block for message in call.said for block in message["content"]):
+                block.pop("cache_control", None)
+    return turn
+
+
+def out_of_reach(tape: Tape, turn: int, rng: Random) -> int | None:
+    """Many steps were made elsewhere since the last call, so that the one marker stands more than twenty positions behind the last."""
+    n = rng.randint(12, 16)
+    if turn + n >= len(tape.calls) or not _is_large(tape, turn):
+        return None
+    grown = len(tape.calls[turn + n].said) - len(tape.calls[turn - 1].said)
+    if grown < 2 * n:
+        return None
+    del tape.calls[turn : turn + n]
+    for call in tape.calls:
+        _unmark(call)
+        _mark(_ends(call)[-1])
+    return turn
+
+
+def frozen(tape: Tape, turn: int, rng: Random) -> int | None:
+    """Markers are only ever added, and four are there: the last one stays where it is."""
+    for call in tape.calls[:turn]:
+        _unmark(call)
+        for block in _ends(call)[-2:]:
+            _mark(block)
+    ends = _ends(tape.calls[turn - 1])
+    places = [i for i, block in enumerate(ends) if "cache_control" in block]
+    for call in tape.calls[turn:]:
+        _unmark(call)
+        for i in places:
+            _mark(_ends(call)[min(i, len(_ends(call)) - 1)])
+    return turn + 1 if turn + 1 < len(tape.calls) and _is_large(tape, turn) else None
+
+
+def wandering_anchor(tape: Tape, turn: int, rng: Random) -> int | None:
+    """The second marker is planned anew for each request, at a share of its length."""
+    share = rng.choice((0.4, 0.5, 0.6))
+    for i, call in enumerate(tape.calls):
+        ends = _ends(call)
+        if len(ends) < 6:
+            return None
+        _unmark(call)
+        _mark(ends[int(len(ends) * share)] if i >= turn else ends[-1])
+        if i < turn:
+            _mark(ends[-2])
+    return turn if _is_large(tape, turn, 40_000) else None
+
+
+def all_in_front(tape: Tape, turn: int, rng: Random) -> int | None:
+    """Framework, memory and gateway each mark something in front, and nothing is left for the messages."""
+    for i, call in enumerate(tape.calls):
+        call.body["system"] += [{"type": "text", "text": f"# Notes {n}\nKeep to them."} for n in range(3)]
+        _unmark(call)
+        _mark(call.body["tools"][-1])
+        _mark(call.body["system"][-1])
+        if i < turn:
+            _mark(_ends(call)[-1])
+        else:
+            _mark(call.body["system"][-2])
+            _mark(call.body["system"][-3])
+    return turn if _is_large(tape, turn) else None
+
+
+def five(tape: Tape, turn: int, rng: Random) -> int | None:
+    """Every message of the user's side is marked, and nothing takes a marker off."""
+    ends = _ends(tape.calls[turn])
+    if len(ends) < 6:
+        return None
+    _unmark(tape.calls[turn])
+    for block in [*rng.sample(ends, 3), tape.calls[turn].body["tools"][-1], tape.calls[turn].body["system"][-1]]:
+        _mark(block)
+    return turn
+
+
+def long_behind_short(tape: Tape, turn: int, rng: Random) -> int | None:
+    """The messages are marked for an hour, the text in front of them for five minutes."""
+    for i, call in enumerate(tape.calls):
+        _unmark(call)
+        _mark(call.body["system"][-1], _SHORT)
+        _mark(_ends(call)[-1], _LONG if i >= turn else _SHORT)
+    return turn
+
+
+def on_nothing(tape: Tape, turn: int, rng: Random) -> int | None:
+    """The last block is marked whatever it is: an empty text, or a thought."""
+    call = tape.calls[turn]
+    _unmark(call)
+    if rng.random() < 0.5:
+        call.said[-1]["content"].append({"type": "text", "text": "", "cache_control": _SHORT})
+        return turn
+    answers = [message for message in call.said if message["role"] == "assistant"]
+    if not answers:
+        return None
+    answers[-1]["content"].insert(0, {"type": "thinking", "thinking": "So.", "signature": "EuUFCkY=", "cache_control": _SHORT})
+    return turn
+
+
+def on_what_varies(tape: Tape, turn: int, rng: Random) -> int | None:
+    """The only marker stands on the last message, which a template fills anew for each request: two changes show it."""
+    if turn + 2 >= len(tape.calls) or not _is_large(tape, turn):
+        return None
+    for i, call in enumerate(tape.calls):
+        _unmark(call)
+        text = f"{'Guide. ' * 3500}The queue holds {400 + 7 * i * (i > turn)} orders, the oldest waits for {30 + i * (i > turn)} minutes."
+        call.body["system"] += [{"type": "text", "text": text, "cache_control": _SHORT}]
+    return turn + 2
+
+
+def pause(tape: Tape, turn: int, rng: Random) -> int | None:
+    """The user is away for longer than the entry lives."""
+    tape.shift(turn, rng.uniform(330, 3000) if tape.wire == CLAUDE else rng.uniform(90_000, 200_000))
+    return turn if _is_large(tape, turn, 40_000 if tape.wire == CLAUDE else 10_000) else None
+
+
+def long_answer(tape: Tape, turn: int, rng: Random) -> int | None:
+    """An answer takes minutes, and its time counts."""
+    one = tape.calls[turn - 1]
+    took = rng.uniform(200, 290)
+    start = one.exchange.at
+    one.exchange = replace(one.exchange, first_byte_at=start + 5, ended_at=start + took)
+    late = start + rng.uniform(310, took + 280)
+    tape.shift(turn, late - tape.calls[turn].exchange.at)
+    return turn if _is_large(tape, turn, 40_000) else None
+
+
+def downgraded(tape: Tape, turn: int, rng: Random) -> int | None:
+    """A switch of the client turns an hour into five minutes, or asks for no long retention any more."""
+    for i, call in enumerate(tape.calls):
+        if call.wire != CLAUDE:
+            call.body["prompt_cache_retention"] = "24h" if i < turn else "in_memory"
+            continue
+        _unmark(call)
+        _mark(call.body["system"][-1], _LONG if i < turn else _SHORT)
+        _mark(_ends(call)[-1], _LONG if i < turn else _SHORT)
+    return turn
+
+
+def fan_out(tape: Tape, turn: int, rng: Random) -> int | None:
+    """Sub-agents with one long system text start at once; the second is the first that writes what another one writes."""
+    leader = tape.calls[turn]
+    guide = "You are a reviewer.\n" + "\n".join(f"Rule {n}: look at matter {n} and say what you found there." for n in range(500))
+    made = []
+    for n in range(rng.randint(3, 6)):
+        body = {
+            "model": leader.body["model"], "max_tokens": 4096, "system": [{"type": "text", "text": guide, "cache_control": _SHORT}],
+            "tools": leader.body["tools"], "messages": [{"role": "user", "content": [part(leader, f"Review part {n}.")]}],
+        }  # fmt: skip
+        at = leader.exchange.at + 0.05 * n
+        one = replace(leader.exchange, id=f"fan-{n}", lane=f"reviewer-{n}", at=at, first_byte_at=at + 3, ended_at=at + 20, usage=None)
+        made.append(Call(tape.wire, one, json.loads(json.dumps(body))))
+    tape.calls[turn:turn] = made
+    tape.shift(turn + len(made), 30)
+    return turn + 1
+
+
+def keep_alive(tape: Tape, turn: int, rng: Random) -> int | None:
+    """A call that should keep the entry warm comes too late, or with other tools."""
+    if not _is_large(tape, turn, 40_000):
+        return None
+    before = tape.calls[turn - 1]
+    body = json.loads(json.dumps(before.body))
+    body |= {"max_tokens": 1}
+    body.pop("thinking", None)
+    is_late = rng.random() < 0.5
+    at = before.exchange.at + (rng.uniform(320, 600) if is_late else 200)
+    if not is_late:
+        body["tools"] = [new_tool(before, "ping", "Does nothing.", {}), *body["tools"]]
+    one = replace(before.exchange, id="keep-alive", at=at, first_byte_at=at + 1, ended_at=at + 1, usage=None)
+    tape.calls.insert(turn, Call(tape.wire, one, body))
+    tape.shift(turn + 1, at - before.exchange.at)
+    return turn
+
+
+def pre_warm(tape: Tape, turn: int, rng: Random) -> int | None:
+    """A call warms the prompt up before the first real one, built by other code."""
+    first = tape.calls[0]
+    del tape.calls[turn + 1 :]
+    guide = "\n".join(f"Paragraph {n} of the policy says what holds in case {n}." for n in range(600))
+    for call in tape.calls:
+        slot = system(call)
+        slot.text = f"{slot.text}\n{guide}"
+        _unmark(call)
+        _mark(call.body["system"][-1])
+        _mark(_ends(call)[-1])
+    body = {key: value for key, value in json.loads(json.dumps(first.body)).items() if key != "thinking"}
+    body |= {"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "text", "text": "warm up"}]}]}
+    if rng.random() < 0.5:
+        del body["tools"]
+    else:
+        body["tools"] = [new_tool(first, "ping", "Does nothing.", {}), *body["tools"]]
+    at = first.exchange.at - 20
+    one = replace(first.exchange, id="pre-warm", at=at, first_byte_at=at + 1, ended_at=at + 1, usage=None)
+    tape.calls.insert(0, Call(tape.wire, one, body))
+    return 1
+
+
+def evicted(tape: Tape, turn: int, rng: Random) -> int | None:
+    """The provider drops the entry of the messages before its time; the head is still there."""
+    if not _is_large(tape, turn, 60_000):
+        return None
+    head = 0
+    before = 0
+    for i, call in enumerate(tape.calls):
+        size = len(json.dumps(call.body)) // 4
+        head = head or len(json.dumps([call.body["tools"], call.body["system"]])) // 4
+        _mark(call.body["system"][-1])
+        got = head if i == turn else before
+        call.exchange = replace(call.exchange, usage=Usage(0, got, size - got, 0, 50))
+        before = size
+    gap = tape.calls[turn].exchange.at - (tape.calls[turn - 1].exchange.first_byte_at or tape.calls[turn - 1].exchange.at)
+    tape.shift(turn, max(0.0, 20 - gap))
+    return turn if tape.calls[turn].exchange.at - tape.calls[turn - 1].exchange.at < 290 else None
+
+
+MUTATIONS = (
+    Mutation("CKB01", "nothing is marked", none, (CLAUDE,)),
+    Mutation("CKB02", "the marker stands on what varies", on_what_varies, (CLAUDE,)),
+    Mutation("CKB03", "more than twenty positions since the last marker", out_of_reach, (CLAUDE,)),
+    Mutation("CKB04", "markers frozen at four", frozen, (CLAUDE,)),
+    Mutation("CKB05", "anchor planned anew", wandering_anchor, (CLAUDE,)),
+    Mutation("CKB07", "all markers in front", all_in_front, (CLAUDE,)),
+    Mutation("CKB08", "five markers", five, (CLAUDE,)),
+    Mutation("CKB09", "an hour behind five minutes", long_behind_short, (CLAUDE,)),
+    Mutation("CKB10", "markers lost on the way", lost_on_the_way, (CLAUDE,)),
+    Mutation("CKB12", "marker on an empty text or a thought", on_nothing, (CLAUDE,)),
+    Mutation("CKL01", "a pause longer than the entry lives", pause),
+    Mutation("CKL02", "an answer that takes minutes", long_answer, (CLAUDE,)),
+    Mutation("CKL03", "sub-agents that start at once", fan_out, (CLAUDE,)),
+    Mutation("CKL05", "an entry dropped before its time", evicted, (CLAUDE,)),
+    Mutation("CKL06", "an hour becomes five minutes", downgraded),
+    Mutation("CKL07", "keep-alive that misses", keep_alive, (CLAUDE,)),
+    Mutation("CKL09", "warm-up of another prompt", pre_warm, (CLAUDE,)),
+)

@@ -1,0 +1,125 @@
+"""Masks for self-hosted engines: grammars that take exactly the calls allowed, prefills those calls begin with, fields each engine has."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextkit import Phase, Phases, Toolbox
+from contextkit.errors import UsageError
+from contextkit.providers.masking.engines import ENGINES, engine_fields, engine_row, prefilled
+from contextkit.providers.masking.formats import FORMATS, format_named, name_ebnf, name_regex, prefill, structural_tag
+from contextkit.tools.mask import Mask, Permit
+from tests.context.masked import NAMES, TOOLS
+
+BOX = Toolbox(TOOLS)
+SOME = st.lists(st.sampled_from([*NAMES, "a", "ab", "a-b", "b_"]), min_size=1, unique=True)
+every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+WRITTEN = {
+    "hermes": '<tool_call>\n{"name": "browser_open", "arguments": {"x":"y"}}\n</tool_call>',
+    "qwen": '<tool_call>\n{"name": "browser_open", "arguments": {"x":"y"}}\n</tool_call>',
+    "llama3_json": '{"name": "browser_open", "parameters": {"x":"y"}}',
+    "mistral": '[TOOL_CALLS]browser_open[ARGS]{"x":"y"}',
+    "mistral_json": '[TOOL_CALLS][{"name": "browser_open", "arguments": {"x":"y"}}]',
+}
+"""Calls as the models write them, typed by hand from their chat templates."""
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_call_is_written_as_the_model_writes_it(name: str) -> None:
+    assert FORMATS[name].call("browser_open", {"x": "y"}) == WRITTEN[name]
+    assert WRITTEN[name].startswith(prefill(FORMATS[name], ["browser_open", "browser_close"]))
+
+
+@every_format
+@given(SOME, st.sampled_from([*NAMES, "a", "ab", "a-b", "b_", "c"]))
+def test_the_expression_takes_the_names_allowed_and_no_other(form: Any, names: list[str], called: str) -> None:
+    said = form.call(called, {"x": "y"})
+    assert bool(re.fullmatch(name_regex(form, names), said)) == (called in names)
+    assert (called not in names) or said.startswith(prefill(form, names))
+
+
+def as_expression(grammar: str) -> str:
+    """A grammar of three rules, as a regular expression; read from the notation, apart from the code that writes it."""
+    rules = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
+
+    def read(body: str) -> str:
+        tokens = re.findall(r'"(?:[^"\\]|\\.)*"|\[\^\\x00\]\*|\||\w+', body)
+        return "".join(
+            re.escape(json.loads(t)) if t[0] == '"' else "|" if t == "|" else r"[\s\S]*" if t[0] == "[" else f"(?:{read(rules[t])})"
+            for t in tokens
+        )
+
+    return read(rules["root"])
+
+
+@every_format
+@given(SOME, st.sampled_from([*NAMES, "a", "ab", "a-b", "b_", "c"]))
+def test_the_grammar_says_the_same_as_the_expression(form: Any, names: list[str], called: str) -> None:
+    said = form.call(called, {"x": "y"})
+    assert bool(re.fullmatch(as_expression(name_ebnf(form, names)), said)) == (called in names)
+
+
+@every_format
+def test_a_structural_tag_has_one_rule_a_tool_behind_one_trigger(form: Any) -> None:
+    tools = [BOX["browser_open"], BOX["notes_read"]]
+    tag = structural_tag(form, tools, require=True)
+    inside = tag["format"]
+    assert (tag["type"], inside["type"], inside["at_least_one"]) == ("structural_tag", "triggered_tags", True)
+    assert [tag["begin"].startswith(inside["triggers"][0]) for tag in inside["tags"]] == [True, True]
+    for tool, rule in zip(tools, inside["tags"], strict=True):
+        said = form.call(tool.name, {"x": "y"})
+        assert said.startswith(rule["begin"]) and said.endswith(rule["end"])
+        assert rule["content"] == ({"type": "json_schema", "json_schema": tool.parameters} if form.is_json else {"type": "any_text"})
+
+
+def mask(**fields: Any) -> Mask:
+    return Permit(Phases({"a": Phase(**fields)}, "a"), BOX).mask("a")
+
+
+CASES: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({}, {"vllm": "auto", "sglang": "auto", "llamacpp": "auto"}),
+    ({"allow": []}, {"vllm": "none", "sglang": "none", "llamacpp": "none"}),
+    ({"require": True}, {"vllm": "required", "sglang": "required", "llamacpp": "required"}),
+    ({"allow": ["notes_read"], "require": True}, {"vllm": "named", "sglang": "named", "llamacpp": "prefill"}),
+    ({"allow": ["notes_*"], "require": True}, {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "prefill"}),
+    ({"allow": ["notes_*"]}, {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "reminder"}),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), CASES)
+def test_each_engine_gets_its_cheapest_safe_mechanism(fields: dict[str, Any], expected: dict[str, str]) -> None:
+    made = mask(**fields)
+    assert {engine: engine_row(engine, made).mechanism for engine in ENGINES} == expected
+    for engine in ENGINES:
+        sent = engine_fields(engine, made, [BOX[name] for name in made.allowed], FORMATS["qwen"])
+        assert set(sent) <= {"tool_choice", "response_format"} and len(sent) <= 1  # SGLang refuses the two together
+        assert "allowed_tools" not in str(sent)  # no engine knows it
+
+
+def test_a_prefill_is_gone_on_from() -> None:
+    made = mask(allow=["browser_*"], require=True)
+    assert prefilled("vllm", made, FORMATS["hermes"]) == (
+        {"role": "assistant", "content": '<tool_call>\n{"name": "browser_'},
+        {"continue_final_message": True, "add_generation_prompt": False},
+    )
+    assert prefilled("sglang", made, FORMATS["mistral"]) == (
+        {"role": "assistant", "content": "[TOOL_CALLS]browser_"},
+        {"continue_final_message": True},
+    )
+    assert prefilled("llamacpp", made, FORMATS["llama3_json"])[1] == {}
+
+
+def test_what_there_is_not() -> None:
+    for act in (lambda: format_named("gpt"), lambda: engine_row("tgi", mask()), lambda: prefilled("tgi", mask(), FORMATS["qwen"])):
+        with pytest.raises(UsageError, match="use one of"):
+            act()
+    for make in (prefill, name_regex, name_ebnf):
+        with pytest.raises(UsageError, match="needs a name"):
+            make(FORMATS["qwen"], [])
+    assert format_named("qwen") is FORMATS["qwen"]

@@ -1,0 +1,98 @@
+"""The tables of `docs/masking.md` are those the code goes by, and its examples run.
+
+python tests/test_masking_page.py        writes the tables into the page
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from contextkit.providers.masking.engines import ROWS
+from contextkit.providers.masking.formats import FORMATS
+from contextkit.providers.masking.mechanisms import CHOICES, TELLINGS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "masking.md"
+TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
+WORDS = {"anthropic_messages": "Messages", "openai_chat": "Chat", "openai_responses": "Responses"}
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp"}
+SHOWS = {
+    "masking_claude": "system_notice",
+    "masking_chat": "allowed_tools, 0 tokens",
+    "masking_responses": "allowed_tools, 0 tokens",
+    "masking_engines": "structural_tag",
+}
+
+
+def table(header: str, rows: Iterable[Iterable[str]]) -> str:
+    lines = [header, re.sub(r"[^|]+", "---", header)]
+    return "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)]) + "\n"
+
+
+def code(text: str) -> str:
+    return f"`{text!r}`".replace("`'", "`").replace("'`", "`")
+
+
+def wires(names: Iterable[str], words: dict[str, str]) -> str:
+    return ", ".join(words[name] for name in names)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "tellings": lambda: table(
+        "| mechanism | endpoint | needs | a change costs | enforced by | source |",
+        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by, row.source] for row in TELLINGS),
+    ),
+    "choices": lambda: table(
+        "| mechanism | endpoint | says | loses cached messages | source |",
+        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, "no" if row.is_free else "yes", row.source] for row in CHOICES),
+    ),
+    "engines": lambda: table(
+        "| mechanism | engine | says | enforced by | source |",
+        (
+            [f"`{row.mechanism}`", wires(row.engines, ENGINES), row.needs, "the engine" if row.is_enforced else "contextkit", row.source]
+            for row in ROWS
+        ),
+    ),
+    "formats": lambda: table(
+        "| format | before the name | behind it | at the end | source |",
+        ([f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else "", row.source] for row in FORMATS.values()),
+    ),
+}  # fmt: skip
+
+
+def test_the_page_has_every_table_as_the_code_has_it() -> None:
+    found = {match["name"]: match["body"] for match in TABLE.finditer(PAGE.read_text(encoding="utf-8"))}
+    assert found == {name: make() for name, make in TABLES.items()}
+
+
+def test_every_row_has_a_source_and_a_cost() -> None:
+    assert all(row.source and row.cost and row.needs for row in TELLINGS) and all(row.source and row.needs for row in (*CHOICES, *ROWS))
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_an_example_runs_without_a_key(name: str) -> None:
+    pytest.importorskip("uvicorn", reason="the examples need the extra `server`")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ANTHROPIC_", "OPENAI_"))}
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", f"{name}.py"], cwd=ROOT / "examples", env={**environment, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True, encoding="utf-8", timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert SHOWS[name] in ran.stdout
+
+
+def write() -> None:
+    """Put the tables into the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(TABLE.sub(lambda match: match["name"] + match["open"] + TABLES[match["name"]](), text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
