@@ -227,29 +227,28 @@ def test_a_terminal_that_cannot_spell_it_is_told_in_escapes(folder: Path) -> Non
 
 # Changes ------------------------------------------------------------------------------------------------------------------
 
-FIXABLE = """import json
-
-import anthropic
+FIXABLE = """import anthropic
 
 client = anthropic.Anthropic()
 
 
-def ask(state: dict, question: str):
-    system = "You are terse. State: " + json.dumps(state)
-    return client.messages.create(
-        model="claude-sonnet-5-5", max_tokens=100, system=system, messages=[{"role": "user", "content": question}]
-    )
+def converse(messages: list, questions: list):
+    for question in questions:
+        messages.append({"role": "user", "content": question})
+        reply = client.messages.create(model="claude-sonnet-5-5", max_tokens=100, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
 """
+MARKED = 'cache_control={"type": "ephemeral"}, '
 
 
 def test_fix_mends_what_diff_shows(folder: Path, run: Run) -> None:
     path = folder / "fixable.py"
     path.write_text(FIXABLE, "utf-8")
     shown = run("lint", "fixable.py", "--diff")
-    assert shown.code == 1 and "+    system = " in shown.out and "sort_keys=True" in shown.out
+    assert shown.code == 1 and "+        reply = " in shown.out and MARKED in shown.out
     assert path.read_text("utf-8") == FIXABLE
     fixed = run("lint", "fixable.py", "--fix", "--json")
     assert json.loads(fixed.out)["fixed"] >= 1
-    assert path.read_text("utf-8") == FIXABLE.replace("dumps(state)", "dumps(state, sort_keys=True)")
+    assert path.read_text("utf-8").replace(MARKED, "") == FIXABLE
     again = run("lint", "fixable.py", "--diff")
     assert (again.code, again.out, again.err) == (0, "", "0 files would change.\n")

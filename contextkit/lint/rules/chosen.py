@@ -70,7 +70,8 @@ def _stored(node: ast.Assign, view: View, *, names: tuple[str, ...], message: st
     if not is_per_turn(view) or (last_name(target) in _VAGUE and not view.calls_model()):
         return
     cause = _cause(node.value, view, _DEPTH)
-    above = [] if cause is not None else [one.test for one in view.parents() if isinstance(one, ast.If) and _is_about_turn(one.test)]
+    is_settled = cause is not None or not isinstance(node.value, ast.Constant | ast.Dict)
+    above = [] if is_settled else [one.test for one in view.parents() if isinstance(one, ast.If) and _is_about_turn(one.test)]
     found = cause or (above[-1] if above else None)
     if found is not None:
         yield Hit(node, message.replace("{source}", f"`{_text(found)}`"))

@@ -7,17 +7,32 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.walk.pieces import by_type, walk
-from contextkit.lint.source.walk.view import constant_keys, last_name
+from contextkit.lint.source.walk.view import BUILTINS, constant_keys, last_name
 
-__all__ = ["FUNCTIONS", "AnyFunction", "Write", "constant_keys", "content_writes", "inside", "keyword", "last_name", "messages_of",
-           "model_calls", "text_in", "unwrapped", "words_in"]  # fmt: skip
+__all__ = [
+    "FUNCTIONS",
+    "AnyFunction",
+    "Write",
+    "compacts",
+    "constant_keys",
+    "content_writes",
+    "depends",
+    "inside",
+    "keyword",
+    "last_name",
+    "messages_of",
+    "model_calls",
+    "text_in",
+    "unwrapped",
+    "words_in",
+]  # fmt: skip
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -128,6 +143,25 @@ def _is_indexed(target: ast.expr, view: View) -> bool:
         if isinstance(part, ast.Subscript) and not isinstance(part.slice, ast.Constant | ast.Slice | ast.UnaryOp):
             return view.is_history(part.value)
     return False
+
+
+def depends(node: ast.AST, function: AnyFunction, view: View, names: Container[str]) -> bool:
+    """Whether a condition around a node looks at more than the message: what is done to every message at every call varies nothing."""
+    for branch in view.nodes(function, ast.If):
+        test = getattr(branch, "test", branch)
+        others = (part.id for part in walk(test) if isinstance(part, ast.Name) and part.id not in names and part.id not in BUILTINS)
+        if any(others) and any(part is node for part in walk(branch)):
+            return True
+    return False
+
+
+_COMPACTS = re.compile(r"compress|compact|summari[sz]e", re.IGNORECASE)
+_COMPACTOR = re.compile(rb"\bclass \w*(?:Compress|Compact)")
+
+
+def compacts(function: AnyFunction, view: View) -> bool:
+    """Whether it is a part of a compaction, which writes the history anew anyway: by its name or by the class of its file."""
+    return bool(_COMPACTS.search(function.name) or _COMPACTOR.search(view.source))
 
 
 def text_in(node: ast.AST) -> str:

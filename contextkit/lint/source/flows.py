@@ -55,7 +55,8 @@ def findings(program: Program, flows: Flows) -> Iterator[Finding]:
     shown: dict[tuple[str, str, CodePlace], Finding] = {}
     for finding in best.values():
         first, last = finding.trail[0], finding.trail[-1]
-        same = finding.code, first.note if first.note.isidentifier() else str(first), last
+        line = f"{first.file}:{first.line}"
+        same = finding.code, first.note if first.note.isidentifier() else line, last
         if same not in shown or len(finding.trail) < len(shown[same].trail):
             shown[same] = finding
     yield from shown.values()

@@ -195,7 +195,8 @@ class Program:
         """What a function that is not known, or a class, gives back: its arguments, as far as they are text."""
         last = name.removesuffix(".__init__").rpartition(".")[2]
         is_class = last[:1].isupper()
-        texts = (value for key, value in call.arguments if not is_class or isinstance(key, int) or key in sources.TEXT_PARTS)
+        given_as = ((key, value) for key, value in call.arguments if not sources.is_aside(key))
+        texts = (value for key, value in given_as if not is_class or isinstance(key, int) or key in sources.TEXT_PARTS)
         given = self._merged(self.ends(module, value, depth - 1, fresh) for value in texts)
         return without(given, sanitizers.LOOKED_UP)
 

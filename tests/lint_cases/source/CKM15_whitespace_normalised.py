@@ -12,8 +12,14 @@ def turn(messages):
     messages.append({"role": "assistant", "content": reply.choices[0].message.content.strip()})  # expect: CKM15
 
 
-def cleaned(messages):
-    return [{**m, "content": m["content"].strip()} for m in messages]  # expect: CKM15
+def cleaned(messages, is_reloaded):
+    if is_reloaded:
+        return [{**m, "content": m["content"].strip()} for m in messages]  # expect: CKM15
+    return messages
+
+
+def cleaned_always(messages):
+    return [{**m, "content": m["content"].strip()} for m in messages]
 
 
 def ingest(messages, call, output):

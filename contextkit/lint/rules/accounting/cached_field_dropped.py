@@ -49,6 +49,8 @@ _KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_de
 """Words of a function that takes the cached counters over as well, or of one whose calls have no prompt cache."""
 _CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|Event$")
 """Names of a usage whose calls have no prompt cache, and of what is told to a dashboard."""
+_WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:mistralai|huggingface_hub|ollama|sambanova|ai21|writerai)\b")
+"""Clients of services that count no cached tokens."""
 _ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response"})
 """Names a model's answer is handed on under."""
 _TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
@@ -69,7 +71,7 @@ def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
     if pair is None or len({taken[name] for name in pair}) != 1:
         return
     source = taken[next(iter(pair))]
-    if _CACHELESS.search(last_name(getattr(node, "func", node))):
+    if _CACHELESS.search(last_name(getattr(node, "func", node))) or _WITHOUT.search(view.source):
         return
     function = view.function()
     if "usage" not in source.lower() or function is None or _is_shown(view) or not _is_answer(source, function, view):
@@ -91,7 +93,8 @@ def _is_answer(source: str, function: ast.AST, view: View) -> bool:
         if any(model_calls(value, view) or _is_handed(value) for value in made):
             return True
         following = root(made[0])
-        if not following or following == name:
+        is_opened = isinstance(made[0], ast.Call) and last_name(made[0].func) not in ("get", "getattr")
+        if not following or following == name or is_opened:
             return False
         name = following
     return False

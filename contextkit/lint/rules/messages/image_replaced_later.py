@@ -47,7 +47,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import pictures_lost
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name, messages_of, text_in
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, compacts, content_writes, inside, last_name, messages_of, text_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -76,7 +76,7 @@ _REFUSED = re.compile(r"(?:not|n't) (?:support|accept|allow)|unsupported|reject|
 
 def _placeholder(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Words are written over the images of messages that were sent."""
-    for write in content_writes(function, view) if not _is_refusal(function) else ():
+    for write in content_writes(function, view) if not _is_refusal(function) and not compacts(function, view) else ():
         text = text_in(write.value)
         if len(text) < 300 and _PICTURES.search(text) and _GONE.search(text) and not isinstance(write.value, ast.ListComp):
             yield Hit(write.node, "images of messages that were sent give way to words")
@@ -84,7 +84,7 @@ def _placeholder(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 def _pruned(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A function named for it goes through a history and alters its messages."""
-    if not _PRUNES.search(function.name) or not messages_of(function, view) or _is_refusal(function):
+    if not _PRUNES.search(function.name) or not messages_of(function, view) or _is_refusal(function) or compacts(function, view):
         return
     yield from (Hit(node, f"{function.name}() takes images out of messages that were sent with them")
                 for node in inside(function) if _alters(node))  # fmt: skip

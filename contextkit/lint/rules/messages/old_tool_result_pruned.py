@@ -49,7 +49,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_placeholder, shortened
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, text_in, words_in
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, compacts, content_writes, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -75,7 +75,7 @@ _PICTURES = re.compile(r"image|screenshot|picture|photo|frame", re.IGNORECASE)
 
 def _cleared(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A loop through sent messages writes a placeholder over their content."""
-    for write in content_writes(function, view):
+    for write in content_writes(function, view) if not compacts(function, view) else ():
         text = text_in(write.value)
         if _is_fixed(write.value) and _CLEARED.search(text) and not _PICTURES.search(text) and len(text) < 300:
             yield Hit(write.node, "the content of messages that were sent is replaced by a placeholder")

@@ -43,15 +43,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import gone
 from contextkit.lint.rules.shapes import paired
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, last_name, messages_of, text_in, words_in
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, depends, last_name, messages_of, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
-from contextkit.lint.source.walk.view import BUILTINS
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -90,23 +89,13 @@ def _popped(function: AnyFunction, view: View) -> Iterator[Hit]:
     names = messages_of(function, view)
     for node in view.nodes(function, ast.Call, ast.Delete) if names else ():
         target = _target(node)
-        if isinstance(target, ast.Name) and target.id in names and (names[target.id] or _depends(node, function, view, names)):
+        if isinstance(target, ast.Name) and target.id in names and (names[target.id] or depends(node, function, view, names)):
             yield Hit(node, "reasoning is taken out of messages that were sent with it")
     for write in content_writes(function, view):
         tests = [test for part in walk(write.value) if isinstance(part, ast.comprehension) for test in part.ifs]
-        is_some = write.is_old or _depends(write.node, function, view, names)
+        is_some = write.is_old or depends(write.node, function, view, names)
         if is_some and any(_is_unequal(test) and "thinking" in text_in(test) for test in tests):
             yield Hit(write.value, "thinking blocks are filtered out of messages that were sent with them")
-
-
-def _depends(node: ast.AST, function: AnyFunction, view: View, names: Container[str]) -> bool:
-    """Whether a condition around it looks at more than the message."""
-    for branch in view.nodes(function, ast.If):
-        test = getattr(branch, "test", branch)
-        others = (part.id for part in walk(test) if isinstance(part, ast.Name) and part.id not in names and part.id not in BUILTINS)
-        if any(others) and any(part is node for part in walk(branch)):
-            return True
-    return False
 
 
 def _target(node: ast.AST) -> ast.expr | None:

@@ -67,11 +67,16 @@ _FRONT = (0, 1, 2)
 def _to_the_cap(loop: ast.While, view: View) -> Iterator[Hit]:
     """Messages are dropped from the front until one limit is met, which is also where it begins."""
     test = loop.test.values[0] if isinstance(loop.test, ast.BoolOp) else loop.test
-    is_above = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Gt | ast.GtE)
+    is_above = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Gt | ast.GtE) and not _is_nothing(test.comparators[0])
     if not is_above or not any(_drops(node, view) for node in inside(loop)) or _is_low(test):
         return
     if not any(isinstance(node, ast.If) and isinstance(node.test, ast.Compare) for node in view.parents()):
         yield Hit(loop.test, "trimming stops where it began: a few calls later the front of the history moves again")
+
+
+def _is_nothing(limit: ast.expr) -> bool:
+    """`while len(messages) > 0`: that is no cap."""
+    return isinstance(limit, ast.Constant) and limit.value in (0, 1)
 
 
 def _drops(node: ast.AST, view: View) -> bool:

@@ -45,7 +45,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import same_words
 from contextkit.lint.rules.respelled import Respelling, respelling
 from contextkit.lint.rules.shapes import texts_of
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, content_writes, last_name, words_in
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, content_writes, depends, last_name, messages_of, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -68,9 +68,10 @@ _FOLDS = frozenset({"strip", "rstrip", "lstrip", "dedent", "strip_whitespace", "
 
 
 def _in_history(function: AnyFunction, view: View) -> Iterator[Hit]:
-    """White space is taken from messages of a history."""
+    """White space is taken from some messages of a history, or at some calls."""
+    names = messages_of(function, view)
     for write in content_writes(function, view):
-        if _folds(write.value):
+        if _folds(write.value) and (write.is_old or depends(write.node, function, view, names)):
             yield Hit(write.value, "white space is taken from messages that were sent with it")
 
 

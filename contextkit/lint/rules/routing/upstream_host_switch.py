@@ -33,6 +33,7 @@ Send a session id, and after the first success name the host that has the prefix
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.canonical import Json
@@ -71,12 +72,16 @@ def _first(sent: Sent) -> Json:
     return None
 
 
+_GOES_ON = re.compile(rb"(?:messages|input|history)\s*=(?!=)(?!\s*\[\s*[{\n])|\*\*\w")
+"""A request whose messages are not written out on the spot: one question and its answer need no host again."""
+
+
 def _unpinned(node: ast.Call, view: View) -> Iterator[Hit]:
     """A client of an aggregator in a file that pins no route."""
     base = text_of(keyword(node, "base_url"))
     if not view.dotted(node).endswith(_CLIENTS) or not any(host in base for host in _AGGREGATORS):
         return
-    if not any(pin in view.source for pin in _PINS) and b".create(" in view.source:
+    if not any(pin in view.source for pin in _PINS) and b".create(" in view.source and _GOES_ON.search(view.source):
         yield Hit(node, "calls through an aggregator carry neither a session id nor an order of hosts, so any host may serve the next one")
 
 

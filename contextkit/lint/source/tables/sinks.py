@@ -118,6 +118,8 @@ TAKES_PROMPTS: Final[re.Pattern[str]] = re.compile(
     r"(?i)^(?!.*tool_?choice).*(?:agent|assistant|request|session|run|create|respon|realtime|model|param|llm|chat|thread|config|execut|complet|generat|invoke|stream|ask|bind)"
 )
 """A call of such a name means a prompt by them."""
+KEEPS: Final[re.Pattern[str]] = re.compile(r"^_?[A-Z]\w*(?:Settings|Preset|Config|Schema|Row|Record|Update|Form)$")
+"""A class of such a name keeps what somebody set; what a model is sent is read from there."""
 REQUEST_KEYS: Final[dict[str, Sink]] = {**KEYWORDS, **_PARAMETERS, "system": "system"}  # type: ignore[dict-item]
 """Keys of a dict that is a request: it has `model`, `messages`, `input` or `contents`."""
 REQUEST_MARKS: Final[frozenset[str]] = frozenset({"messages", "input", "contents", "max_tokens"})

@@ -144,6 +144,13 @@ ASIDE: Final[frozenset[str]] = _words("""
     latency usage cost additional_kwargs response_metadata
 """)
 """Keys and keyword arguments of a message, and of what keeps one, that are not sent as its text."""
+
+
+def is_aside(name: object) -> bool:
+    """Whether a keyword says which one or when, and not what is written."""
+    return isinstance(name, str) and (name in ASIDE or name.endswith(("_id", "_at", "_ids")))
+
+
 DAY_FORMAT: Final[frozenset[str]] = frozenset("HMSfIpsTXcrR")
 """Directives of strftime finer than a day; a format without them makes a clock a date."""
 DAY_METHODS: Final[frozenset[str]] = frozenset({"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday"})

@@ -21,6 +21,8 @@ _KEEPING = frozenset({"unordered", "mapping", "media"})
 _ADDERS = frozenset({"append", "insert", "extend", "add"})
 _ORDERING = frozenset({"sorted", "sort", "groupby", "nlargest", "nsmallest"})
 """Their keywords say by what, and are no part of the result."""
+_COPIES = frozenset({"replace", "copy", "model_copy", "evolve", "update"})
+"""Their keywords are fields of what is copied."""
 _TAKERS = frozenset({"pop", "popleft", "index"})
 """Methods whose first argument says which item, and is no part of it."""
 
@@ -82,9 +84,13 @@ class Calls(Expressions):
 
     def _result(self, node: ast.Call, name: str, last: str, receiver: Value, values: list[Value], keywords: list[Value]) -> Value:
         """What a call gives back."""
+        if last in _COPIES:
+            keywords = [CLEAN if key.arg in sources.ASIDE else value for key, value in zip(node.keywords, keywords, strict=True)]
         everything, is_method = receiver.union(*values, *keywords), type(node.func) is ast.Attribute
         if last == "get" and node.args and type(node.args[0]) is ast.Constant:
             everything = self.item(receiver, node.args[0].value, node)
+        elif last == "get" and is_method and values:
+            everything = receiver.union(self.filtered(values[0], sanitizers.LOOKED_UP), *values[1:], *keywords)
         elif last in _TAKERS and is_method:
             everything = receiver.union(*values[1:])
         kind = self._source(node, name, last)
@@ -110,7 +116,7 @@ class Calls(Expressions):
         if last[:1].isupper():
             texts = (value for key, value in zip(node.keywords, keywords, strict=True) if key.arg in sources.TEXT_PARTS)
             return receiver.union(*values, *texts)
-        known = (value for key, value in zip(node.keywords, keywords, strict=True) if key.arg not in sources.ASIDE)
+        known = (value for key, value in zip(node.keywords, keywords, strict=True) if not sources.is_aside(key.arg))
         return self.filtered(receiver.union(*values, *known), sanitizers.LOOKED_UP)
 
     def _listed(self, node: ast.Call) -> Value:
@@ -217,7 +223,7 @@ class Calls(Expressions):
             sink = table.get(word)
             if sink is not None:
                 self.arrive(sink, keyword.value, f"`{word}=` of `{last}`", value=value)
-            elif word in sinks.KEYWORDS and (word not in sinks.VAGUE or sinks.TAKES_PROMPTS.search(last)):
+            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (word not in sinks.VAGUE or sinks.TAKES_PROMPTS.search(last)):
                 self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
         if not is_named and type(node.func) is ast.Attribute:
             self._meet_client(node.func)

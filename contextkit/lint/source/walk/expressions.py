@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from contextkit.lint.source.rule import Kind
 from contextkit.lint.source.summary import CLEAN, Attribute, Called, Filtered, Global, Item, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.arrivals import Arrivals
@@ -16,6 +17,9 @@ from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition
 
 Handler = Callable[[Any], Value]
 _NO_TEXT = (ast.Not,)
+_RECKONING = frozenset({ast.Div, ast.FloorDiv, ast.Mult, ast.Pow})
+"""What is divided or multiplied is a number to decide by: an age, a score."""
+_CLOCKS: frozenset[Kind] = frozenset({"clock", "date"})
 
 
 class Expressions(Arrivals):
@@ -182,13 +186,15 @@ class Expressions(Arrivals):
     def operator(self, node: ast.BinOp) -> Value:
         """Both sides; a long chain of `+` is gone through without recursion."""
         left: ast.expr = node
-        value = CLEAN
+        value, is_reckoned = CLEAN, False
         while type(left) is ast.BinOp:
             value |= self.table[type(left.right)](left.right)
+            is_reckoned = is_reckoned or type(left.op) in _RECKONING
             left = left.left
             if ast.BinOp in self.watched_types:
                 break
-        return value | self.table[type(left)](left)
+        value |= self.table[type(left)](left)
+        return self.filtered(value, _CLOCKS) if is_reckoned else value
 
     watched_types: frozenset[type] = frozenset()
 

@@ -289,7 +289,8 @@ class Walk(Assignments):
     def _function(self, node: AnyFunction, outer: Scope, owner: str, loops: tuple[ast.AST, ...]) -> None:
         """The body of a function."""
         inner = outer.function.name if outer.node is not None else f"{self.module.name}.{owner}" if owner else self.module.name
-        function = Function(f"{inner}.{node.name}", is_once=node.name in sanitizers.ONCE)
+        is_once = node.name in sanitizers.ONCE or any(map(_is_asked_once, node.decorator_list))
+        function = Function(f"{inner}.{node.name}", is_once=is_once)
         scope = Scope(function, node, dict(outer.env), dict(outer.types), owner)
         if outer.node is not None:
             scope.owner, scope.myself = outer.owner, outer.myself
@@ -354,6 +355,14 @@ class Walk(Assignments):
         made = self.dotted(note) if isinstance(note, ast.Name | ast.Attribute) else ""
         if made and made not in BUILTINS and made[0] != "?":
             self.scope.types[name] = made
+
+
+def _is_asked_once(decorator: ast.expr) -> bool:
+    """`@agent.system_prompt` of pydantic-ai is run where a conversation begins; with `dynamic=True` before each request."""
+    func = decorator.func if isinstance(decorator, ast.Call) else decorator
+    keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+    is_dynamic = any(keyword.arg == "dynamic" and getattr(keyword.value, "value", True) for keyword in keywords)
+    return isinstance(func, ast.Attribute) and func.attr == "system_prompt" and not is_dynamic
 
 
 def _merged(ends: list[Env]) -> Env:
