@@ -374,14 +374,14 @@ def test_the_catalogue_names_a_clock(server: LocalServer, told: Told) -> None:
 
 def test_a_fifth_marker_is_told_before_the_provider_refuses_it(server: LocalServer) -> None:
     told: list[Finding] = []
-    client = watch(claude(server), on_break=told.append)
     mark = {"cache_control": {"type": "ephemeral"}}
     blocks = [{"type": "text", "text": f"part {number} " * 400, **mark} for number in range(5)]
-    for n in (4, 5):
-        messages: Any = [{"role": "user", "content": blocks[:n]}]
-        try:
-            client.messages.create(model="claude-sonnet-5-5", max_tokens=8, messages=messages)
-        except anthropic.BadRequestError:
-            assert n == 5
+    with watch(claude(server), on_break=told.append) as client:
+        for n in (4, 5):
+            messages: Any = [{"role": "user", "content": blocks[:n]}]
+            try:
+                client.messages.create(model="claude-sonnet-5-5", max_tokens=8, messages=messages)
+            except anthropic.BadRequestError:
+                assert n == 5
     assert [finding.code for finding in told] == ["CKB08"]
     assert place_of(told[0]).caller
