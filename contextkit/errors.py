@@ -7,6 +7,7 @@
     │   ├── HeadChanged              system or tools differ from what the log stored
     │   ├── InvalidTool              a tool, or a set of tools, cannot be described to a model
     │   ├── InvalidCall              a call is unknown, already answered, or still open
+    │   │   └── ToolRefusal              a tool's own words to the model, on a call it did not carry out
     │   ├── InvalidContent           a user message or a result holds what no provider takes
     │   ├── PrefixBroken             a watched client was about to send a request that breaks its conversation's prefix
     │   └── MissingExtra             an optional dependency is not installed
@@ -14,7 +15,16 @@
     │   ├── LogCorrupt               a line breaks the chain, or is not a line of ours
     │   ├── LogLocked                another process writes this log
     │   ├── ConcurrentAppend         somebody appended first
-    │   └── UnreadableLog            somebody else's log is not in the format it looked like
+    │   ├── UnreadableLog            somebody else's log is not in the format it looked like
+    │   └── FileCorrupt              a stored content is not what its digest says
+    ├── MemoryRefused            whoever named the file, often the model, must ask for another thing
+    │   ├── PathRefused              a path leads out of the store, or is spelled as no system keeps it
+    │   ├── PathTaken                something else stands at that path
+    │   ├── FileMissing              nothing is stored there
+    │   ├── FileErased               the content was erased for good, on purpose
+    │   ├── SourceChanged            what a reference names has changed where it came from
+    │   ├── NotText                  the file is not UTF-8 text
+    │   └── QuotaExceeded            the store is full, or the file is too large for it
     └── ProviderError            what the provider sent, or what was meant for it
         ├── UnreadableReply          the reply is not of this endpoint
         └── UnreadableRequest        the request body is not of this endpoint
@@ -64,6 +74,10 @@ class InvalidCall(UsageError):
     """A call is unknown, already answered, or still open."""
 
 
+class ToolRefusal(InvalidCall):
+    """A tool's own words to the model, on a call it did not carry out."""
+
+
 class InvalidContent(UsageError):
     """A user message or a result holds what no provider takes."""
 
@@ -109,6 +123,42 @@ class ConcurrentAppend(StorageError):
 
 class UnreadableLog(StorageError):
     """Somebody else's log is not in the format it looked like; the text names file and line."""
+
+
+class FileCorrupt(StorageError):
+    """A stored content is not what its digest says: somebody else wrote over it, or the disk lost it."""
+
+
+class MemoryRefused(ContextKitError):
+    """A file store did not do what it was asked; whoever named the file, often the model, must ask for another thing."""
+
+
+class PathRefused(MemoryRefused):
+    """A path leads out of the store, or is spelled in a way that some system would read as another file."""
+
+
+class PathTaken(MemoryRefused):
+    """Something else stands at that path: a folder, a file, a link, or a name that differs by case only."""
+
+
+class FileMissing(MemoryRefused):
+    """Nothing is stored at that path, or under that digest."""
+
+
+class FileErased(MemoryRefused):
+    """The content was erased for good, on purpose; only its digest is left."""
+
+
+class SourceChanged(MemoryRefused):
+    """A reference names content that its source no longer gives."""
+
+
+class NotText(MemoryRefused):
+    """The content is not UTF-8 text; read it as bytes."""
+
+
+class QuotaExceeded(MemoryRefused):
+    """The store is full, or the file is too large for it; delete, forget, or raise the limit."""
 
 
 class ProviderError(ContextKitError):

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from contextkit.canonical import Json
-from contextkit.context.conversation import Conversation
+from contextkit.context.remembering import Remembering
 from contextkit.errors import InvalidCall
 from contextkit.ledger.summary import Summary, summarise
+from contextkit.log.change import Change
 from contextkit.log.content import content_parts, said_text
 from contextkit.log.entry import Entry
 from contextkit.log.turns import OpenCall
@@ -28,7 +29,7 @@ from contextkit.tools.toolbox import Toolbox
 _ENDED = frozenset({"done", "truncated", "refused", "overflow"})
 
 
-class Context(Conversation):
+class Context(Remembering):
     """A conversation that only grows, and the requests it makes.
 
     >>> from contextkit import AnthropicMessages, Context
@@ -43,9 +44,9 @@ class Context(Conversation):
         """Something the user says: text, a part, or a list of them. Durable when this returns; waits behind open calls."""
         return self._append("user", {"content": content_parts(content)})
 
-    def notice(self, text: str) -> Entry:
-        """Something the program says, in band: history stays as it is."""
-        return self._append("notice", {"text": said_text(text)})
+    def notice(self, news: str | Change) -> Entry:
+        """Something the program says, in band: history stays as it is. A change that the prompt says already is not said twice."""
+        return self._notice(news) if isinstance(news, Change) else self._append("notice", {"text": said_text(news)})
 
     def request(self, **overrides: Json) -> Request:
         """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out)."""
@@ -61,7 +62,8 @@ class Context(Conversation):
     def receive(self, reply: Any, request: Request | None = None) -> Entry | None:
         """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built.
 
-        None for the reply to a prewarm, `request(max_tokens=0)`: it is billed, and nothing was said.
+        A provider's own compaction opens a new epoch that begins with it. None for the reply to a prewarm, `request(max_tokens=0)`: it
+        is billed, and nothing was said.
         """
         return self._receive(reply, request or self._account.last(self.request), None)
 
@@ -81,11 +83,14 @@ class Context(Conversation):
         """Every unanswered call, in order, also after a crash."""
         return [self._call(call) for call in self._turns.open_calls]
 
-    def result(self, call: Call | str, value: object, *, is_error: bool = False) -> Entry:
-        """Answer a call with a value, or with an exception (kept for good, as an error the model can read)."""
+    def result(self, call: Call | str, value: object, *, is_error: bool = False, source: str | None = None) -> Entry:
+        """Answer a call with a value, or with an exception (kept for good, as an error the model can read).
+
+        With a memory, what is large is stored and shown as a reference; `source` is the URL or path it came from.
+        """
         call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
         name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
-        return self._append("result", {"call_id": call_id, "name": name, **answer(value, is_error)})
+        return self._append("result", self._keeping.written({"call_id": call_id, "name": name, **answer(value, is_error)}, source))
 
     async def run_calls(self, limit: int = 8) -> list[Entry]:
         """Run every open call, at most `limit` at a time; each result is kept as it comes and rendered in call order."""
@@ -104,11 +109,6 @@ class Context(Conversation):
     def finished(self) -> bool:
         """Whether the model has had its last word: nothing said since, no call open."""
         return self.stop in _ENDED and not self._turns.has_pending_user and not self._turns.open_calls
-
-    def compact(self, summary: Any, keep_from: Entry | int | None = None) -> Entry:
-        """Open a new epoch that starts from `summary` and the entries from `keep_from` on. The next request pays for the whole prompt."""
-        kept = None if keep_from is None else self.log.find(keep_from).sequence
-        return self._epoch("compaction", content_parts(summary), kept)
 
     def retool(self, tools: Iterable[Any], phases: Phases | None = None) -> Entry:
         """Open a new epoch with another tool set, and another table of phases if need be; everything said is paid for once more."""
@@ -147,7 +147,7 @@ class Context(Conversation):
 
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry | None:
         body = take(response, request, self.provider, self._account, self._turns.check, first_byte_at)
-        return None if body is None else self._append("assistant", body)
+        return None if body is None else self._compacted(body) if body["stop"] == "compacted" else self._append("assistant", body)
 
     def _call(self, call: OpenCall) -> Call:
         tool = self._late.answering(call.name, call.arguments, self.toolbox)

@@ -18,11 +18,16 @@ from typing import Any, Self
 from contextkit.canonical import Json, parse
 from contextkit.errors import HeadChanged
 from contextkit.ledger.ledger import Ledger
+from contextkit.log.change import Changes
 from contextkit.log.content import content_parts
 from contextkit.log.entry import Entry, Kind
 from contextkit.log.log import Log
 from contextkit.log.storage import folder_at
 from contextkit.log.turns import Turns
+from contextkit.log.variation import Variation
+from contextkit.memory.filestore import FileMemory
+from contextkit.memory.keeping import Keeping
+from contextkit.memory.memory import Memory
 from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
 from contextkit.providers.late.arriving import can_join, check_joining, widened
 from contextkit.providers.late.late_tools import LateTools
@@ -42,7 +47,8 @@ class Conversation:
     def __init__(
         self, provider: Provider, *, system: Any = None, tools: Iterable[Any] | None = None, log: Log | None = None,
         ledger: Ledger | None = None, clock: Callable[[], float] = time.time, session: str | None = None, lane: str | None = None,
-        allow_new_head: bool = False, phases: Phases | Permit | None = None,
+        allow_new_head: bool = False, phases: Phases | Permit | None = None, memory: Memory | FileMemory | None = None,
+        variation: Variation | None = None,
     ) -> None:  # fmt: skip
         """A conversation in memory, or over the log and ledger given.
 
@@ -50,16 +56,18 @@ class Conversation:
         """
         check_provider(provider, log)
         self.provider = provider
-        self.toolbox = Toolbox(() if tools is None else tools)
+        self.log = Log(clock=clock) if log is None else log
+        self._keeping = Keeping(None if memory is None else Memory.of(memory), variation, self.log)
+        self._keeping.check(provider.model.name, provider.model.binds_thinking)
+        self.toolbox = Toolbox([*(() if tools is None else Toolbox(tools)), *self._keeping.tools()])
         permit = permit_of(phases, self.toolbox)
         self._permission = Permission(None, ())
-        self.log = Log(clock=clock) if log is None else log
         self.ledger = Ledger() if ledger is None else ledger
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
-        self._late = LateTools(self.log)
+        self._late, self._changes = LateTools(self.log), Changes(self.log)
         parts = None if system is None else content_parts(system)
-        definitions = None if tools is None else self.toolbox.definitions()
+        definitions = None if tools is None and (memory is None or len(self.log)) else self.toolbox.definitions()
         if not len(self.log):
             self._append("opened", opening(provider, parts or [], definitions or []))
         self._session, self._spawned = session or self.log[0].digest.hex(), count()
@@ -121,7 +129,10 @@ class Conversation:
         with ExitStack() as opened:
             log = opened.enter_context(self.log.fork(-1 if at is None else at, None if root is None else root / "log.jsonl"))
             ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
-            other = type(self)(self.provider, log=log, ledger=ledger, clock=self._clock, phases=self._permission.permit)
+            other = type(self)(
+                self.provider, log=log, ledger=ledger, clock=self._clock, phases=self._permission.permit, memory=self.memory,
+                variation=self._keeping.variation,
+            )  # fmt: skip
             opened.pop_all()
         other.toolbox = self.toolbox
         other._late.share(self._late)
@@ -130,17 +141,21 @@ class Conversation:
 
     def spawn(
         self, task: Any, *, provider: Provider | None = None, system: Any = None, tools: Iterable[Any] | None = None,
-        phases: Phases | None = None,
+        phases: Phases | None = None, memory: Memory | FileMemory | None = None,
     ) -> Self:  # fmt: skip
         """A sub-agent with a log of its own and `task` as its first user turn; what it costs is in this context's ledger and summary."""
         other = type(self)(
-            self.provider if provider is None else provider, system=system, tools=tools, phases=phases, clock=self._clock,
+            self.provider if provider is None else provider, system=system, tools=tools, phases=phases, memory=memory, clock=self._clock,
             session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",
         )  # fmt: skip
-        other.ledger, other._owned = self.ledger, (other.log,)
-        other._account.keep_with(self._account)
+        other._bill(self)
         other._append("user", {"content": content_parts(task)})
         return other
+
+    @property
+    def memory(self) -> Memory | None:
+        """What it keeps outside the window; None where it was given no memory."""
+        return self._keeping.memory
 
     def close(self) -> None:
         """Let another process open the folder."""
@@ -152,6 +167,11 @@ class Conversation:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _bill(self, caller: Conversation) -> None:
+        """What it costs is in the caller's ledger."""
+        self.ledger, self._owned = caller.ledger, (self.log,)
+        self._account.keep_with(caller._account)
 
     def _append(self, kind: Kind, body: Json) -> Entry:
         with self._lock:
@@ -165,12 +185,17 @@ class Conversation:
         self._turns.feed(entry)
         self._permission.feed(entry)
         self._late.feed(entry)
+        self._changes.feed(entry)
+        self._keeping.feed(entry)
         return entry
 
     def _follow(self, *, refuses: bool) -> None:
         """Write what must stand behind the entry just kept: answers to calls that may not be made, the phase that answers lead to."""
-        while (due := self._permission.due(self.log, self._turns, refuses=refuses) or self._late.due()) is not None:
+        while (due := self._due(refuses=refuses)) is not None:
             self._keep(*due)
+
+    def _due(self, *, refuses: bool) -> tuple[Kind, Json] | None:
+        return self._permission.due(self.log, self._turns, refuses=refuses) or self._late.due() or self._keeping.due(self._turns)
 
     def _permit(self, permit: Permit | None) -> None:
         """Go on in the phase the log says, the first one if it says none; write what a crash kept from being written."""
@@ -197,11 +222,11 @@ class Conversation:
             self._permission.permit = widened(self._permission.permit, self._late.tools, self.provider)
             return self.log[max(self._late.entry_of(tool.name) for tool in arrival.tools)]
 
-    def _epoch(self, reason: str, summary: Json, keep_from: int | None, **head: Json) -> Entry:
+    def _epoch(self, reason: str, summary: Json, keep_from: int | None, *, first: int | None = None, **more: Json) -> Entry:
+        """A declared break; `first`: the entry whose bytes change first, where not all do."""
         with self._lock:
-            layout = self._tracks.layout(self.log, self._turns, self.provider)
-        price = layout.track.ends_tokens[layout.n - 1] if layout.n else 0
-        body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **head}
+            price = self._tracks.n_tokens(self.log, self._turns, self.provider, first)
+        body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **more}
         return self._append("epoch", {**body, "templates": {self.provider.wire: self.provider.template}})
 
     def _renew(self, reason: str, system: Json | None, tools: Json | None) -> Entry:

@@ -8,15 +8,16 @@ open waits behind those results; what was said while a reply was under way stand
 tail, and a reader who remembers what it took compares from the end: where the same sequence stands at the same index, everything
 before it is the same too, until `epoch` moves.
 
-What a phase or an announced tool tells the model is said last, behind what the user says before the model answers, and never right
-behind a reply: providers take a system message between turns in that one place only. An epoch takes it out; whoever opens one tells it
-anew.
+What a phase, an announced tool or an event tells the model is said last, behind what the user says before the model answers, and never
+right behind a reply: providers take a system message between turns in that one place only. An epoch takes phases and tools out; whoever
+opens one tells them anew. What is told until the next reply is not in the order: it stands behind it, and is gone when that reply comes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidCall, LogCorrupt, UsageError
@@ -67,6 +68,10 @@ class Turns:
     """Index of the last reply in `ordered`, so the length of what its request included; None when no reply stands there."""
     has_pending_user: bool = False
     """Whether something ready waits for the model to speak: a user entry or results with no reply behind them."""
+    replaced: dict[int, Json] = field(default_factory=dict)
+    """Sequence of a result → what an epoch tells in its place."""
+    thoughtless: set[int] = field(default_factory=set)
+    """Entries whose prefix an epoch changed: their thinking no longer holds."""
     _heads: dict[str, int] = field(default_factory=dict)
     """Head part → sequence of the entry that set it last."""
     _open: dict[str, OpenCall] = field(default_factory=dict)
@@ -77,8 +82,12 @@ class Turns:
     """Sequence of a result in `ordered` → sequence of the reply it answers."""
     _speaks: dict[int, bool] = field(default_factory=dict)
     """Sequences that could still move behind a reply → whether the model is to speak after them (user), or not (notice)."""
-    _phases: set[int] = field(default_factory=set)
-    """Entries of this epoch that are told last: phases that tell the model something, and tools that came late."""
+    _told: set[int] = field(default_factory=set)
+    """Entries of this epoch that are told last: phases that tell the model something, tools that came late, events."""
+    _dated: set[int] = field(default_factory=set)
+    """Those of them that an epoch takes out: whoever opens one tells them anew."""
+    _passing: list[int] = field(default_factory=list)
+    """Notices that only the next reply is to see."""
     _mute: set[int] = field(default_factory=set)
     """Epochs that say nothing themselves."""
 
@@ -122,6 +131,16 @@ class Turns:
         """Sequences of the results of the last reply, in call order; empty until the last is there."""
         found = [result for result in self._answers.values() if result is not None]
         return found if len(found) == len(self._answers) else []
+
+    @property
+    def passing(self) -> list[int]:
+        """Sequences that stand behind `ordered` until the model has replied, and are never said again."""
+        return [] if self._open or self._is_reply_last() else self._passing
+
+    def is_behind_reply(self, sequence: int) -> bool:
+        """Whether an entry is something the model has not replied to yet."""
+        behind = self.ordered[self.n_before_last_assistant or 0 :]
+        return sequence in self.waiting or sequence in self._passing or sequence in behind
 
     @property
     def head_system(self) -> int:
@@ -185,10 +204,16 @@ class Turns:
         self._say(sequence, True)
 
     def _feed_notice(self, sequence: int, body: Json) -> None:
+        if body.get("until") == "reply":
+            self._passing.append(sequence)
+            return
+        if "event" in body:
+            self._told.add(sequence)
         self._say(sequence, False)
 
     def _feed_assistant(self, sequence: int, body: Json) -> None:
         self.waiting = self._take_late(body["after"])
+        self._passing = [said for said in self._passing if said > body["after"]]
         self._speaks = {said: self._speaks[said] for said in self.waiting}
         self.last_assistant, self.last_stop, self.n_before_last_assistant = sequence, body["stop"], len(self.ordered)
         self.ordered.append(sequence)
@@ -216,23 +241,36 @@ class Turns:
     def _feed_epoch(self, sequence: int, body: Json) -> None:
         first = body["keep_from"]
         kept = [] if first is None else [old for old in self.ordered if old >= first]
-        kept = [old for old in kept if old not in self._phases]
-        self.waiting = [said for said in self.waiting if said not in self._phases]
-        self._phases, self._mute = set(), self._mute | (set() if body.get("summary") else {sequence})
+        kept = [old for old in kept if old not in self._dated]
+        self.waiting = [said for said in self.waiting if said not in self._dated]
+        self._told -= self._dated
+        self._passing = []
+        self._dated, self._mute = set(), self._mute | (set() if _speaks(body) else {sequence})
+        first_told = list(takewhile(self._told.__contains__, kept)) if sequence in self._mute else []
+        kept, self.waiting = kept[len(first_told) :], first_told + self.waiting
+        self._speaks.update(dict.fromkeys(first_told, False))
         self.ordered = [sequence, *kept]
+        self._replace(kept, body)
         self._replies = {result: self._replies[result] for result in kept if result in self._replies}
         index: dict[int | None, int] = {old: place for place, old in enumerate(self.ordered)}
         self.n_before_last_assistant = index.get(self.last_assistant)
         self.epoch += 1
         self._feed_head(sequence, body)
 
+    def _replace(self, kept: list[int], body: Json) -> None:
+        """Results told shorter from here on; thinking is dropped from the first entry whose prefix is not what it was."""
+        shorter = {int(sequence): told["content"] for sequence, told in body.get("replaced", {}).items()}
+        self.replaced.update(shorter)
+        first = next((place for place, old in enumerate(kept) if old in shorter), len(kept)) if shorter else 0
+        self.thoughtless.update(kept[first:])
+
     def _feed_phase(self, sequence: int, body: Json) -> None:
         if any(body.get(part) for part in _TOLD):
-            self._phases.add(sequence)
-            self._say(sequence, False)
+            self._feed_tools(sequence, body)
 
     def _feed_tools(self, sequence: int, body: Json) -> None:
-        self._phases.add(sequence)
+        self._told.add(sequence)
+        self._dated.add(sequence)
         self._say(sequence, False)
 
     def _say(self, sequence: int, speaks: bool) -> None:
@@ -241,35 +279,40 @@ class Turns:
         self._let_through()
 
     def _let_through(self) -> None:
-        """What was said joins the order, unless a call still holds it back; phases join it last."""
+        """What was said joins the order, unless a call still holds it back; what is told last joins it last."""
         if self._open:
             return
-        spoken = [said for said in self.waiting if said not in self._phases]
-        phases = [*(self._lifted() if spoken else ()), *(said for said in self.waiting if said in self._phases)]
+        spoken = [said for said in self.waiting if said not in self._told]
+        told = [*(self._lifted() if self.waiting else ()), *(said for said in self.waiting if said in self._told)]
         self.ordered.extend(spoken)
         self.has_pending_user |= any(self._speaks[said] for said in spoken)
-        self.waiting = phases if self._is_reply_last() else []
-        self.ordered.extend(phase for phase in phases if not self.waiting)
+        self.waiting = told if self._is_reply_last() else []
+        self.ordered.extend(said for said in told if not self.waiting)
 
     def _take_late(self, after: int) -> list[int]:
-        """Take back what was said after the last entry the request included; it stands at the tail, in order, phases behind it."""
-        late, phases = list(self.waiting), self._lifted()
+        """Take back what was said after the last entry the request included; it stands at the tail, in order, what is told last behind it."""
+        late, told = list(self.waiting), self._lifted()
         while self.ordered and self.ordered[-1] > after and self.ordered[-1] in self._speaks:
             late.append(self.ordered.pop())
-        sent = [] if self._is_reply_last() else [phase for phase in phases if phase <= after]
+        sent = [] if self._is_reply_last() else [said for said in told if said <= after]
         self.ordered.extend(sent)
-        return sorted([*late, *(phase for phase in phases if phase not in sent)])
+        return sorted([*late, *(said for said in told if said not in sent)])
 
     def _lifted(self) -> list[int]:
-        """Phases at the very end that no reply stands behind, taken out."""
+        """What is told last and stands at the very end with no reply behind it, taken out."""
         found: list[int] = []
-        while self.ordered and self.ordered[-1] in self._phases and self.ordered[-1] in self._speaks:
+        while self.ordered and self.ordered[-1] in self._told and self.ordered[-1] in self._speaks:
             found.append(self.ordered.pop())
         return found[::-1]
 
     def _is_reply_last(self) -> bool:
         """Whether nobody has spoken to the model since it spoke."""
         return not self.ordered or self.ordered[-1] == self.last_assistant or self.ordered[-1] in self._mute
+
+
+def _speaks(epoch: Json) -> bool:
+    """Whether an epoch says something in the user's turn; a provider's own compaction stands in the model's."""
+    return any(part["type"] != "native" or part["block"].get("type") != "compaction" for part in epoch.get("summary", ()))
 
 
 _FEEDS: dict[str, Callable[[Turns, int, Json], None]] = {
@@ -290,5 +333,5 @@ _CHECKS: dict[str, Callable[[Turns, Json], None]] = {
     "phase": Turns._check_phase,
     "epoch": Turns._check_epoch,
 }
-_READ = frozenset({"opened", *_CHECKS})
+_READ = frozenset({"opened", "notice", *_CHECKS})
 """Kinds whose body decides anything here; the others are not even parsed."""

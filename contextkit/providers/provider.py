@@ -114,6 +114,10 @@ class Provider(Protocol):
         ...
 
     @property
+    def noticing(self) -> str:
+        """How it is told an event: a row of `providers/changes/mechanisms.py`."""
+
+    @property
     def announcing(self) -> str:
         """How a tool that comes late is announced: a row of `late/mechanisms.py`."""
         ...

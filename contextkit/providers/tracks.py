@@ -6,10 +6,10 @@ from the planner.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from contextkit.canonical import parse
+from contextkit.canonical import canonical, parse
 from contextkit.layout.breakpoints import plan
 from contextkit.layout.layout import Layout
 from contextkit.layout.track import Track
@@ -45,24 +45,37 @@ class Tracks:
     def layout(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> Layout:
         """The whole conversation so far, marked; costs what was added since the last call for this provider."""
         grown = self._synced(log, turns, provider)
-        n = len(grown.track)
         before = turns.n_before_last_assistant
         previous = grown.n_after(before) if before is not None else 0
-        return Layout(grown.track, n, plan(grown.track, n, previous, provider.plan))
+        marks = plan(grown.track, len(grown.track), previous, provider.plan)
+        track = _passed(grown.track, (log[sequence] for sequence in turns.passing), provider) if turns.passing else grown.track
+        return Layout(track, len(track), marks)
+
+    def n_tokens(self, log: Sequence[Entry], turns: Turns, provider: Provider, first: int | None = None) -> int:
+        """Tokens of the prompt from entry `first` of the order on; of all of it without one."""
+        grown = self._synced(log, turns, provider)
+        ends, n = grown.track.ends_tokens, len(grown.track)
+        start = 0 if first is None else grown.n_after(turns.ordered.index(first))
+        return (ends[n - 1] if n else 0) - (ends[start - 1] if start else 0)
 
     def _synced(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
-        key = (provider.wire, provider.model.name, provider.telling, provider.announcing)
+        key = (provider.wire, provider.model.name, provider.telling, provider.announcing, provider.noticing)
         epoch, grown = self._grown.get(key, (-1, None))
         if grown is None or epoch != turns.epoch:
             grown = _headed(log, turns, provider)
             self._grown[key] = turns.epoch, grown
         _rewind(grown, turns.ordered)
-        broken_at = turns.ordered[0] if turns.epoch else -1
         for sequence in turns.ordered[len(grown.rendered) :]:
-            grown.track.extend(provider.pieces(log[sequence], keeps_thinking=sequence >= broken_at))
+            grown.track.extend(provider.pieces(_told(log[sequence], turns), keeps_thinking=sequence not in turns.thoughtless))
             grown.rendered.append(sequence)
             grown.ends.append(len(grown.track))
         return grown
+
+
+def _told(entry: Entry, turns: Turns) -> Entry:
+    """The entry as this epoch tells it."""
+    content = turns.replaced.get(entry.sequence)
+    return entry if content is None else replace(entry, body=canonical({**parse(entry.body), "content": content}))
 
 
 def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
@@ -70,6 +83,14 @@ def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
     system, tools = parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"]
     track.extend(provider.head(system, tools, turns.head))
     return _Grown(track, len(track))
+
+
+def _passed(track: Track, passing: Iterable[Entry], provider: Provider) -> Track:
+    """A copy of the track and, behind it, what the next request will not repeat: no mark may stand there."""
+    branch = track.rewound(len(track))
+    for entry in passing:
+        branch.extend(provider.pieces(entry))
+    return branch
 
 
 def _rewind(grown: _Grown, ordered: list[int]) -> None:

@@ -171,6 +171,40 @@ def test_a_reader_that_compares_from_the_end_never_misses_a_change(rows: list[Ro
         assert taken == turns.ordered
 
 
+@st.composite
+def eventful(draw: st.DrawFn) -> list[Row]:
+    """The same, with notices of events, some of them for the next reply alone."""
+    body = st.sampled_from([{}, {"event": {"type": "date"}}, {"event": {"type": "recitation"}, "until": "reply"}])
+    return [(kind, {**said, **draw(body)} if kind == "notice" else said) for kind, said in draw(masked())]
+
+
+@settings(max_examples=300, deadline=None)
+@given(eventful())
+def test_events_stand_behind_a_word_to_the_model_and_passing_ones_leave_with_its_reply(rows: list[Row]) -> None:
+    turns, taken, epoch = Turns(), list[int](), 0
+    for n, entry in enumerate(write(rows), 1):
+        turns.feed(entry)
+        taken = taken if turns.epoch == epoch else []
+        epoch = turns.epoch
+        while taken and (len(taken) > len(turns.ordered) or taken[-1] != turns.ordered[len(taken) - 1]):
+            taken.pop()
+        taken += turns.ordered[len(taken) :]
+        assert taken == turns.ordered
+        events = {s for s in range(n) if "event" in rows[s][1]}
+        passing = {s for s in events if rows[s][1].get("until")}
+        over = {s for s in passing for r in range(s, n) if rows[r][0] == "epoch" or (rows[r][0] == "assistant" and rows[r][1]["after"] >= s)}
+        assert not passing & {*turns.ordered, *turns.waiting}
+        assert turns.passing in ([], sorted(passing - over))
+        spoken = next((rows[s][0] for s in reversed(turns.ordered) if s not in events and not is_told(rows[s])), "assistant")
+        assert bool(turns.passing) == bool(passing - over and not turns.open_calls and spoken != "assistant") or spoken == "epoch"
+        told = events | {s for s in range(n) if is_told(rows[s])}
+        for place, sequence in enumerate(turns.ordered):
+            if sequence in events:
+                before = next((s for s in reversed(turns.ordered[:place]) if s not in told), None)
+                assert before is not None and rows[before][0] != "assistant"
+                assert rows[before][0] != "epoch" or rows[before][1].get("summary")
+
+
 def is_told(row: Row) -> bool:
     return row[0] == "phase" and bool(row[1].get("text") or row[1].get("removed"))
 

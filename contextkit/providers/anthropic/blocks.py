@@ -184,11 +184,22 @@ LATE: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
     "bridge": lambda body: ("user", _noticed(reminder(announcement(body)))),
 }
 """How a tool that comes late is announced → (role, blocks)."""
+def begun(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
+    """What an epoch begins with: the caller's words, or the compaction the model wrote, which goes back in its own turn
+    (anthropic/types/beta/beta_compaction_block_param.py)."""
+    blocks = blocks_of(body["summary"])
+    return "assistant" if blocks and blocks[0]["type"] == "compaction" else "user", blocks
+
+
 KINDS: dict[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
     "user": said,
     "assistant": replied,
     "result": answered,
-    "notice": lambda body: ("user", [{"type": "text", "text": body["text"]}]),
-    "epoch": lambda body: ("user", blocks_of(body["summary"])),
+    "epoch": begun,
 }
 """Entry kind → (role, blocks)."""
+
+
+def noticed(told: str) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
+    """How a notice is said: an event as `told` names it, the program's plain words in the user's turn."""
+    return lambda body: PHASES[told](body) if "event" in body else ("user", _noticed(body["text"]))

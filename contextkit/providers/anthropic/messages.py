@@ -32,11 +32,13 @@ from contextkit.providers.anthropic.blocks import (
     block_definition,
     blocks_of,
     definition_block,
+    noticed,
     parts_of,
     tidied,
     tool_trait,
 )
 from contextkit.providers.cutting import Cut, cut, expect
+from contextkit.providers.changes.mechanisms import noticing
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
@@ -97,7 +99,8 @@ class AnthropicMessages:
         self.headers: Mapping[str, str] = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
         self.telling = telling(Endpoint(WIRE, self.model, self.betas)).name
         self.announcing = announcing(Asked(WIRE, self.model, self.betas)).name
-        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing]}
+        self.noticing = noticing(Asked(WIRE, self.model, self.betas)).name
+        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing], "notice": noticed(self.noticing)}
         self.params: Mapping[str, Json] = {"model": model, "max_tokens": max_tokens, **params}
         self.plan = Plan(head_ttl_seconds=TTLS[head_ttl], tail_ttl_seconds=TTLS[ttl], min_tokens=self.model.min_tokens)
 

@@ -25,6 +25,7 @@ STOPS = {
     "pause_turn": "paused",
     "refusal": "refused",
     "model_context_window_exceeded": "overflow",
+    "compaction": "compacted",
 }
 """`stop_reason` → what the loop does next (anthropic/types/stop_reason.py)."""
 

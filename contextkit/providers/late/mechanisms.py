@@ -14,11 +14,8 @@ from dataclasses import dataclass
 from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.models import Model
+from contextkit.providers.masking.mechanisms import INLINE_TOOLS
 from contextkit.tools.late.bridge import call_tool, is_bridge
-
-INLINE_TOOLS = "inline-tools-2026-09-15"
-"""Beta header that opts in to definitions inside `tool_addition` (mid-conversation system messages docs; Claude API only)."""
-
 
 CLAUDE = ("anthropic_messages",)
 OPENAI = ("openai_chat", "openai_responses")

@@ -1,8 +1,8 @@
 """What a self-hosted engine is sent so that a model keeps to a mask: one row an engine and mode, cheapest safe first.
 
 Takes a mask, the tools allowed and the model's call format; gives body fields, or a prefilled beginning. Nothing of it stands before the
-tail of the prompt, so no row costs cached tokens; a template that prints `tool_choice` is the exception (vLLM drops the default before
-it renders for that reason).
+tail of the prompt, so no row costs cached tokens. Two values of `tool_choice` are left out for that: SGLang renders the prompt without
+tools under `none`, and with one tool under a named choice. A chat template that prints `tool_choice` is the exception.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.errors import UsageError
-from contextkit.providers.masking.formats import CallFormat, prefill, structural_tag
+from contextkit.providers.masking.formats import CallFormat, prefill, structural_tag, words_only
 from contextkit.tools.mask import Mask
 from contextkit.tools.tool import Tool
 
@@ -41,8 +41,9 @@ class EngineRow:
     """Where it is documented."""
 
 
-_VLLM = "vLLM vllm/entrypoints/openai/chat_completion/protocol.py"
-_SGLANG = "SGLang sglang/srt/entrypoints/openai/protocol.py"
+_VLLM = "vLLM 0.33 vllm/entrypoints/openai/chat_completion/protocol.py"
+_SGLANG = "SGLang 0.5.23 sglang/srt/entrypoints/openai/protocol.py"
+_PROMPT = "SGLang 0.5.23 sglang/srt/entrypoints/openai/serving_chat.py"
 _LLAMA = "llama.cpp tools/server/README.md"
 _GRAMMAR = ("vllm", "sglang")
 ENGINES = (*_GRAMMAR, "llamacpp")
@@ -56,13 +57,27 @@ def _tagged(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, An
     return {"response_format": structural_tag(form, tools, require=mask.mode == "specified")}
 
 
+def _wordy(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+    return {"response_format": words_only(form)}
+
+
+def _silent(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+    """vLLM parses no call under `none`, and lets the model write one as text: the grammar does not."""
+    return {"tool_choice": "none", **_wordy(mask, tools, form)}
+
+
 ROWS: tuple[EngineRow, ...] = (
     EngineRow("auto", ENGINES, lambda mask: mask.mode == "auto" and mask.is_all, "every tool allowed", lambda *given: {}, True, _VLLM),
-    EngineRow("none", ENGINES, lambda mask: mask.mode == "none", "no tool allowed", lambda *given: {"tool_choice": "none"}, True, _VLLM),
+    EngineRow("none", ("vllm",), lambda mask: mask.mode == "none", "no tool allowed, and no call can begin", _silent, True,
+              f"{_VLLM}: not with --exclude-tools-when-tool-choice-none, which takes the tools out of the prompt"),
+    EngineRow("structural_tag", ("sglang",), lambda mask: mask.mode == "none", "no tool allowed: no call can begin", _wordy, True,
+              f"{_PROMPT}: tool_choice none takes the tools out of the prompt"),
+    EngineRow("none", ("llamacpp",), lambda mask: mask.mode == "none", "no tool allowed", lambda *given: {"tool_choice": "none"}, True,
+              _LLAMA),
     EngineRow("required", ENGINES, lambda mask: mask.mode == "required", "every tool allowed, a call required",
               lambda *given: {"tool_choice": "required"}, True, _VLLM),
-    EngineRow("named", _GRAMMAR, lambda mask: mask.mode == "specified" and len(mask.allowed) == 1, "one tool, required", _named, True,
-              _VLLM),
+    EngineRow("named", ("vllm",), lambda mask: mask.mode == "specified" and len(mask.allowed) == 1, "one tool, required", _named, True,
+              f"{_VLLM}; not for {_PROMPT}, which takes the other tools out of the prompt"),
     EngineRow("structural_tag", _GRAMMAR, lambda mask: mask.mode in ("auto", "specified"), "a subset, with or without a call required",
               _tagged, True, f"{_VLLM}; {_SGLANG}: not beside tool_choice required or named"),
     EngineRow("prefill", ("llamacpp",), lambda mask: mask.mode == "specified",

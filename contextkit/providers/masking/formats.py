@@ -6,7 +6,7 @@ Takes a format and names; gives prefills, grammars and structural tags. Knows no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from contextkit.canonical import Json, canonical
@@ -28,8 +28,8 @@ class CallFormat:
     """What stands behind the arguments."""
     trigger: str
     """The beginning of `begin` that only a call has."""
-    is_json: bool
-    """Whether the arguments are a JSON object."""
+    style: str
+    """How the arguments are written: `json`, one object; `qwen_xml`, one element an argument. XGrammar's names."""
     source: str
     """Where it is documented."""
 
@@ -39,22 +39,29 @@ class CallFormat:
         >>> FORMATS["mistral"].call("search", {"q": "gpu"})
         '[TOOL_CALLS]search[ARGS]{"q":"gpu"}'
         """
-        return f"{self.begin}{name}{self.middle}{canonical(arguments).decode()}{self.end}"
+        return f"{self.begin}{name}{self.middle}{_STYLES[self.style](arguments)}{self.end}"
 
 
-_HERMES = ('<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>", "<tool_call>", True)
+def _elements(arguments: Json) -> str:
+    """Text as it stands, everything else as JSON."""
+    said = {key: value if isinstance(value, str) else canonical(value).decode() for key, value in arguments.items()}
+    return "\n".join(f"<parameter={key}>\n{value}\n</parameter>" for key, value in said.items())
+
+
+_STYLES: Mapping[str, Callable[[Json], str]] = {"json": lambda arguments: canonical(arguments).decode(), "qwen_xml": _elements}
+_HERMES = ('<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>", "<tool_call>", "json")
 FORMATS: Mapping[str, CallFormat] = {
     row.name: row
     for row in (
         CallFormat("hermes", *_HERMES, "vLLM examples/tool_chat_template_hermes.jinja, tool_parsers/hermes_tool_parser.py"),
         CallFormat("qwen", *_HERMES, "chat template of Qwen/Qwen2.5-7B-Instruct and Qwen/Qwen3-8B, which write calls as Hermes does"),
-        CallFormat("qwen3_coder", "<tool_call>\n<function=", ">\n", "</function>\n</tool_call>", "<tool_call>", False,
+        CallFormat("qwen3_coder", "<tool_call>\n<function=", ">\n", "\n</function>\n</tool_call>", "<tool_call>", "qwen_xml",
                    "chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct; vLLM tool_parsers/qwen3coder_tool_parser.py"),
-        CallFormat("llama3_json", '{"name": "', '", "parameters": ', "}", '{"name": "', True,
+        CallFormat("llama3_json", '{"name": "', '", "parameters": ', "}", '{"name": "', "json",
                    "vLLM examples/tool_chat_template_llama3.1_json.jinja, tool_parsers/llama_tool_parser.py"),
-        CallFormat("mistral", "[TOOL_CALLS]", "[ARGS]", "", "[TOOL_CALLS]", True,
+        CallFormat("mistral", "[TOOL_CALLS]", "[ARGS]", "", "[TOOL_CALLS]", "json",
                    "https://docs.vllm.ai/en/latest/api/vllm/tool_parsers/mistral_tool_parser/ (tokenizers from v11 on)"),
-        CallFormat("mistral_json", '[TOOL_CALLS][{"name": "', '", "arguments": ', "}]", "[TOOL_CALLS]", True,
+        CallFormat("mistral_json", '[TOOL_CALLS][{"name": "', '", "arguments": ', "}]", "[TOOL_CALLS]", "json",
                    "vLLM examples/tool_chat_template_mistral.jinja (tokenizers before v11)"),
     )
 }  # fmt: skip
@@ -101,17 +108,27 @@ def name_ebnf(form: CallFormat, names: Iterable[str]) -> str:
 
 
 def structural_tag(form: CallFormat, tools: Sequence[Tool], *, require: bool) -> Json:
-    """Free text in which every call is one of `tools`, its arguments as their schemas say; `require`: with a call in it.
+    """Replies in which every call is one of `tools`, its arguments as their schemas say; `require`: that begin with a call.
 
     One rule a tool: once the model has begun a call, only these names can follow (XGrammar's structural tags, which vLLM and SGLang take).
     """
-    tags = [{"begin": f"{form.begin}{tool.name}{form.middle}", "content": _content(form, tool), "end": form.end} for tool in tools]
+    tags = [_tag(form, tool) for tool in tools]
     inside = {"type": "triggered_tags", "triggers": [form.trigger], "tags": tags, "at_least_one": require, "stop_after_first": False}
     return {"type": "structural_tag", "format": inside}
 
 
-def _content(form: CallFormat, tool: Tool) -> Json:
-    return {"type": "json_schema", "json_schema": tool.parameters or {"type": "object"}} if form.is_json else {"type": "any_text"}
+def words_only(form: CallFormat) -> Json:
+    """Replies in which no call can begin, as a structural tag.
+
+    >>> words_only(FORMATS["hermes"])["format"]
+    {'type': 'any_text', 'excludes': ['<tool_call>']}
+    """
+    return {"type": "structural_tag", "format": {"type": "any_text", "excludes": [form.trigger]}}
+
+
+def _tag(form: CallFormat, tool: Tool) -> Json:
+    arguments = {"type": "json_schema", "json_schema": tool.parameters or {"type": "object"}, "style": form.style}
+    return {"type": "tag", "begin": f"{form.begin}{tool.name}{form.middle}", "content": arguments, "end": form.end}
 
 
 def _some(names: Iterable[str]) -> list[str]:

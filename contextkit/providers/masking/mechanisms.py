@@ -20,6 +20,8 @@ from contextkit.tools.tool import Tool
 
 TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
 """Beta header that opts in to `tool_addition` and `tool_removal` (mid-conversation system messages docs)."""
+INLINE_TOOLS = "inline-tools-2026-09-15"
+"""Beta header that opts in to those, and to definitions inside `tool_addition` (same page; Claude API only)."""
 OPENAI = ("openai_chat", "openai_responses")
 CLAUDE = ("anthropic_messages",)
 
@@ -58,6 +60,10 @@ class Telling:
     """Where it is documented."""
 
 
+def _takes_changes(betas: tuple[str, ...]) -> bool:
+    return TOOL_CHANGES in betas or INLINE_TOOLS in betas
+
+
 TELLINGS: tuple[Telling, ...] = (
     Telling(
         "allowed_tools", OPENAI, lambda asked: asked.model.provider == "openai", "a model of OpenAI",
@@ -65,8 +71,8 @@ TELLINGS: tuple[Telling, ...] = (
         "openai/types/chat/chat_completion_allowed_tools_param.py, openai/types/responses/tool_choice_allowed_param.py; caching guide",
     ),
     Telling(
-        "tool_changes", CLAUDE, lambda asked: asked.model.accepts_mid_system and TOOL_CHANGES in asked.betas and asked.is_in_band,
-        f"mid-conversation system messages, `betas=[\"{TOOL_CHANGES}\"]`, and a table whose changes are small or forced",
+        "tool_changes", CLAUDE, lambda asked: asked.model.accepts_mid_system and _takes_changes(asked.betas) and asked.is_in_band,
+        f"mid-conversation system messages, `betas=[\"{TOOL_CHANGES}\"]` or `{INLINE_TOOLS}`, a table whose changes are small or forced",
         "the names that change, appended once", "provider",
         "anthropic/types/beta/beta_request_tool_removal_block_param.py; mid-conversation system messages docs",
     ),

@@ -23,6 +23,7 @@ from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect
+from contextkit.providers.changes.mechanisms import noticing
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.openai import chat_reply as answers
@@ -33,6 +34,7 @@ from contextkit.providers.openai.chat_messages import (
     WIRE,
     definition_tool,
     messages_of,
+    noticed,
     result_of,
     said_by,
     tool_definition,
@@ -90,7 +92,8 @@ class OpenAIChat:
         self.model: Model = model_named(model)
         self.telling = telling(Endpoint(WIRE, self.model)).name
         self.announcing = announcing(Asked(WIRE, self.model)).name
-        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing]}
+        self.noticing = noticing(Asked(WIRE, self.model)).name
+        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing], "notice": noticed(self.noticing)}
         self.params: Mapping[str, Json] = {"model": model, **{name: value for name, value in given.items() if value is not None}, **params}
         self.plan = plan_of(self.model, ttl, self.params)
         self.system_role = system_role

@@ -154,6 +154,7 @@ def _call(call: Mapping[str, Json]) -> Json:
 
 PHASES: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "allowed_tools": lambda body: [],
+    "developer": lambda body: messages_of("developer", [_text(body["text"])]),
     "reminder": lambda body: messages_of("user", [_text(reminder(body["text"]))]) if body.get("text") else [],
 }
 """How a phase is told → messages."""
@@ -165,10 +166,14 @@ KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "user": lambda body: messages_of("user", body["content"]),
     "assistant": replied,
     "result": answered,
-    "notice": lambda body: messages_of("user", [{"type": "text", "text": body["text"]}]),
     "epoch": lambda body: messages_of("user", body["summary"]),
 }
 """Entry kind → messages."""
+
+
+def noticed(told: str) -> Callable[[Mapping[str, Json]], list[Json]]:
+    """How a notice is said: an event as `told` names it, the program's plain words as the user's."""
+    return lambda body: PHASES[told](body) if "event" in body else messages_of("user", [_text(body["text"])])
 
 
 def said_by(message: Mapping[str, Json], role: str) -> Iterator[Json]:

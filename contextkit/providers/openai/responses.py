@@ -25,6 +25,7 @@ from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect
+from contextkit.providers.changes.mechanisms import noticing
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.openai import responses_reply as answers
@@ -37,6 +38,7 @@ from contextkit.providers.openai.responses_items import (
     WIRE,
     definition_tool,
     items_of,
+    noticed,
     result_of,
     said_by,
     tool_definition,
@@ -107,7 +109,8 @@ class OpenAIResponses:
         self.model: Model = model_named(model)
         self.telling = telling(Endpoint(WIRE, self.model)).name
         self.announcing = announcing(Asked(WIRE, self.model)).name
-        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing]}
+        self.noticing = noticing(Asked(WIRE, self.model)).name
+        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing], "notice": noticed(self.noticing)}
         self.params: Mapping[str, Json] = {
             "model": model, **given, "store": False, "include": ["reasoning.encrypted_content"], **params
         }  # fmt: skip

@@ -156,8 +156,15 @@ def _call(call: Mapping[str, Json]) -> Json:
     return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written_arguments(call["arguments"])}
 
 
+def _updates(event: Mapping[str, Json]) -> list[Json]:
+    """An event as a change of configuration, where it is one."""
+    return [{"type": "configuration_update", "reasoning": {"effort": event["effort"]}}] if event["type"] == "effort" else []
+
+
 PHASES: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "allowed_tools": lambda body: [],
+    "configuration_update": lambda body: _updates(body["event"]) or PHASES["developer"](body),
+    "developer": lambda body: items_of("developer", [{"type": "text", "text": body["text"]}]),
     "reminder": lambda body: items_of("user", [{"type": "text", "text": reminder(body["text"])}]) if body.get("text") else [],
 }
 """How a phase is told → items."""
@@ -172,10 +179,14 @@ KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "user": lambda body: items_of("user", body["content"]),
     "assistant": replied,
     "result": answered,
-    "notice": lambda body: items_of("user", [{"type": "text", "text": body["text"]}]),
     "epoch": lambda body: items_of("user", body["summary"]),
 }
 """Entry kind → items."""
+
+
+def noticed(told: str) -> Callable[[Mapping[str, Json]], list[Json]]:
+    """How a notice is said: an event as `told` names it, the program's plain words as the user's."""
+    return lambda body: PHASES[told](body) if "event" in body else items_of("user", [{"type": "text", "text": body["text"]}])
 
 
 def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:

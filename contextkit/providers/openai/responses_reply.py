@@ -39,13 +39,17 @@ STOPS = {"max_output_tokens": "truncated", "content_filter": "refused"}
 """Why a response is incomplete → what the loop does next (responses/response.py); anything else cut it short."""
 
 
+COMPACTED = "response.compaction"
+"""What `client.responses.compact` returns (responses/compacted_response.py): items that stand in place of the whole input."""
+
+
 def reply(response: Any) -> Reply:
     """A `Response`, its dict, or what a stream amounted to.
 
     Raises `UnreadableReply` for one that failed: nothing of it may be sent again.
     """
     answer = plain(response)
-    if answer.get("object", "response") != "response" or not isinstance(answer.get("output"), list):
+    if answer.get("object", "response") not in ("response", COMPACTED) or not isinstance(answer.get("output"), list):
         raise UnreadableReply(f"not a response (object {answer.get('object')!r}): pass what client.responses.create returned")
     if answer.get("status") in ("failed", "cancelled"):
         code = (answer.get("error") or {}).get("code", "no code given")
@@ -103,6 +107,8 @@ def _text(items: list[Json]) -> str:
 
 
 def _stop(answer: Mapping[str, Json], items: list[Json]) -> str:
+    if answer.get("object") == COMPACTED:
+        return "compacted"
     if answer.get("status", "completed") != "completed":
         return STOPS.get((answer.get("incomplete_details") or {}).get("reason", ""), "truncated")
     parts = [part for item in items if item["type"] == "message" for part in item["content"]]

@@ -1,0 +1,105 @@
+"""What a conversation keeps outside its window and how it begins anew: changes told once, results restored, compactions declared.
+
+It has no rule of its own: what is large and what is recited is `memory/`, what moves and what stays is `log/turns.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.context.conversation import Conversation
+from contextkit.errors import UsageError
+from contextkit.log.change import Change
+from contextkit.log.content import content_parts
+from contextkit.log.entry import Entry
+from contextkit.memory.compaction import INSTRUCTION, goal_of, opening, replaced
+from contextkit.memory.keeping import references_of
+from contextkit.memory.memory import Memory
+from contextkit.memory.offload import Offload, bytes_of
+
+
+class Remembering(Conversation):
+    """A conversation with a memory."""
+
+    def compact(self, summary: Any, keep_from: Entry | int | None = None) -> Entry:
+        """Open a new epoch that starts from `summary` and the entries from `keep_from` on. The next request pays for the whole prompt.
+
+        `summary` is text, parts, or the branch made by `summarising`. With a memory the epoch also says again what the user asked at the
+        beginning, what is still to do, and which references can be read.
+        """
+        kept = None if keep_from is None else self.log.find(keep_from).sequence
+        parts = content_parts(summary.last_text if isinstance(summary, Remembering) else summary)
+        return self._epoch("compaction", self._restated(parts, kept), kept)
+
+    def compact_results(self, before: Entry | int, above_tokens: int = 500) -> Entry | None:
+        """Open a new epoch in which results older than `before` stand as references where they are larger than `above_tokens`.
+
+        What stands in front of the first of them stays in the cache. None where no result is large enough. Needs a memory.
+        """
+        memory, last = self._memory("compact_results"), self.log.find(before).sequence
+        old = [self._told(sequence) for sequence in self._turns.ordered if sequence < last and self.log[sequence].kind == "result"]
+        rule = Offload(above_tokens, min(above_tokens // 2, (memory.offload or Offload()).preview_tokens))
+        shorter = replaced(old, memory.files, rule)
+        if not shorter:
+            return None
+        first = next(sequence for sequence in self._turns.ordered if str(sequence) in shorter)
+        return self._epoch("results", [], 0, first=first, replaced=shorter)
+
+    def summarising(self, instruction: Any = INSTRUCTION) -> Self:
+        """A branch that asks the model for a summary: the unchanged conversation and one instruction, so that it is read from cache.
+
+        Send its request, give it the reply, then hand it to `compact`. Its bill is in this context's ledger, its words are not in its log.
+        """
+        side = self.fork()
+        side._bill(self)
+        side._append("user", {"content": content_parts(instruction)})
+        return side
+
+    def restore(self, what: Entry | int | str) -> Any:
+        """What a reference names: its bytes, by its id; the whole content of a result, by its entry.
+
+        Raises `FileMissing` where the memory does not have it, `FileErased`, and `SourceChanged` where only its source had it.
+        """
+        memory = self._memory("restore")
+        if isinstance(what, str):
+            return bytes_of(memory.references.named(what), memory.files, memory.fetch)
+        entry = self.log.find(what)
+        if entry.kind != "result":
+            raise UsageError(f"entry {entry.sequence} is no result but {entry.kind}: it stands in the log as it was said")
+        return self._keeping.restored(entry)
+
+    @property
+    def last_text(self) -> str:
+        """What the model said last, without thinking. Raises `UsageError` before its first reply."""
+        if self._turns.last_assistant is None:
+            raise UsageError("the model has not replied yet: send the request, then context.receive(reply)")
+        return str(parse(self.log[self._turns.last_assistant].body)["text"])
+
+    def _notice(self, change: Change) -> Entry:
+        told = self._changes.told(change, canonical(change.body))
+        return self._append("notice", change.body) if told is None else self.log[told]
+
+    def _compacted(self, body: Json) -> Entry:
+        """The epoch that begins with a provider's own compaction, kept as it came."""
+        native = body["native"]
+        items = [{"type": "native", "wire": native["wire"], "block": item} for item in native["body"]]
+        return self._epoch("compaction", items, None)
+
+    def _restated(self, summary: list[Json], keep_from: int | None) -> list[Json]:
+        if self.memory is None:
+            return summary
+        dropped = [entry for entry in self.log if keep_from is None or entry.sequence < keep_from]
+        todo = self.memory.todo.told() if self.memory.todo is not None else ""
+        return opening(summary, goal_of(dropped), todo, (one for entry in dropped for one in references_of(entry)))
+
+    def _told(self, sequence: int) -> Entry:
+        """A result as the prompt says it now."""
+        entry, content = self.log[sequence], self._turns.replaced.get(sequence)
+        return entry if content is None else replace(entry, body=canonical({**parse(entry.body), "content": content}))
+
+    def _memory(self, what: str) -> Memory:
+        if self.memory is None:
+            raise UsageError(f"context.{what} needs a memory: Context(…, memory=FileMemory(folder))")
+        return self.memory

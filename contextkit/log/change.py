@@ -1,0 +1,181 @@
+"""What changed while a conversation runs, told in band: a new date, mode, effort, folder, memory, permission or file.
+
+Takes values, gives the text the model reads and the fields a provider may take instead; the text is frozen when the entry is written.
+Knows nothing of providers. A change is never an edit: what was true before stays in the history, the news stands behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import date
+from typing import ClassVar
+
+from contextkit.canonical import Json, parse
+from contextkit.errors import InvalidContent
+from contextkit.log.entry import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that is different from here on. Subclasses are the kinds there are."""
+
+    kind: ClassVar[str]
+    """What sort of change, as the entry's `event.type` says it."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        raise TypeError("use one of the kinds of change")
+
+    @property
+    def body(self) -> Json:
+        """Body of the `notice` entry. Raises `InvalidContent` for a change that says nothing."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        told = {name: str(value) for name, value in values.items() if value is not None}
+        empty = next((name for name, value in told.items() if not value.strip()), None)
+        if empty is not None:
+            raise InvalidContent(f"{type(self).__name__}({empty}='') says nothing: give the new value")
+        return {"text": self.text, "event": {"type": self.kind, **told}}
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same words twice are two events, and not one told twice."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class DateChanged(Change):
+    """Another day has begun.
+
+    >>> DateChanged(date(2026, 11, 21)).text
+    'The date is now 2026-11-21.'
+    """
+
+    kind = "date"
+    date: date | str
+    """The new date; ISO form where it is text."""
+
+    @property
+    def text(self) -> str:
+        return f"The date is now {self.date}."
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChanged(Change):
+    """The program works in another mode now: planning, editing, reviewing."""
+
+    kind = "mode"
+    mode: str
+    """Its name."""
+    meaning: str | None = None
+    """What the model should do differently, in a sentence."""
+
+    @property
+    def text(self) -> str:
+        return f"The mode is now {self.mode}." + (f" {self.meaning}" if self.meaning else "")
+
+
+@dataclass(frozen=True, slots=True)
+class EffortChanged(Change):
+    """How much the model should think from here on; a parameter would lose the cache of the messages."""
+
+    kind = "effort"
+    effort: str
+    """As the provider names it: low, medium, high."""
+
+    @property
+    def text(self) -> str:
+        return f"Reasoning effort from here on: {self.effort}."
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChanged(Change):
+    """Commands run in another folder now."""
+
+    kind = "folder"
+    path: str
+    """The new working folder."""
+
+    @property
+    def text(self) -> str:
+        return f"The working folder is now {self.path}."
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUpdated(Change):
+    """A memory file changed while the conversation ran."""
+
+    kind = "memory"
+    path: str
+    """The file, as the memory tool names it."""
+    what: str | None = None
+    """What is new, in a sentence."""
+
+    @property
+    def text(self) -> str:
+        return f"The memory file {self.path} was updated." + (f" {self.what}" if self.what else " Read it again where it matters.")
+
+    @property
+    def is_repeatable(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionChanged(Change):
+    """Something is allowed or forbidden from here on that was not before."""
+
+    kind = "permission"
+    rule: str
+    """The new rule, in a sentence."""
+
+    @property
+    def text(self) -> str:
+        return f"Permissions changed: {self.rule}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanged(Change):
+    """Somebody else changed a file the model has read."""
+
+    kind = "file"
+    path: str
+    """The file."""
+    digest: str | None = None
+    """Of the new content: told once for each; without it, every notice is told."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.path} was changed outside this conversation: read it again before relying on it."
+
+    @property
+    def is_repeatable(self) -> bool:
+        return self.digest is None
+
+
+class Changes:
+    """The last change of each kind that the prompt says; fed every entry of a log, in order."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self, log: Iterable[Entry] = ()) -> None:
+        self._last: dict[str, tuple[bytes, int]] = {}
+        for entry in log:
+            self.feed(entry)
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry; an epoch takes what was told out of the prompt."""
+        if entry.kind == "epoch":
+            self._last = {}
+        elif entry.kind == "notice" and (event := parse(entry.body).get("event")):
+            self._last[_subject(event)] = entry.body, entry.sequence
+
+    def told(self, change: Change, body: bytes) -> int | None:
+        """Sequence of the entry that says the same already, None where it is news."""
+        last, sequence = self._last.get(_subject(parse(body)["event"]), (b"", -1))
+        return sequence if last == body and not change.is_repeatable else None
+
+
+def _subject(event: Json) -> str:
+    """What an event is about: the last one about it holds."""
+    return f"{event['type']} {event.get('path', '') if event['type'] in ('file', 'memory') else ''}"

@@ -1,0 +1,10 @@
+"""What waits outside the window and how it comes back: files, references, the plan, declared compactions."""
+
+from contextkit.memory.filestore import FileMemory
+from contextkit.memory.memory import Memory
+from contextkit.memory.offload import Offload
+from contextkit.memory.recitation import Recitation
+from contextkit.memory.reference import Reference
+from contextkit.memory.todo import Todo
+
+__all__ = ["FileMemory", "Memory", "Offload", "Recitation", "Reference", "Todo"]

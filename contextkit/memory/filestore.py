@@ -1,0 +1,328 @@
+"""One confined folder of files, by path and by content: what an agent keeps outside its window.
+
+Takes paths and contents, gives them back; no path leads out of the root, and no write is half done. Knows nothing of what the files mean.
+
+Every content is kept twice: at its path, where people and other programs read it, and under its digest, where a reference finds it after
+the path was overwritten. What is kept under digests grows until `sweep` or `forget` takes it away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import RLock
+
+from contextkit.errors import FileMissing, NotText, PathRefused, PathTaken, UsageError
+from contextkit.memory.files.folder import Folder, Sight, Slate, look, spelled, walk
+from contextkit.memory.files.names import Names, names_of, shown
+from contextkit.memory.files.objects import Objects, check_digest, digest_of
+from contextkit.memory.files.opening import folder_at
+from contextkit.memory.files.quota import OPEN, Quota, Tally, read_tally
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A content that is safe."""
+
+    path: str | None
+    """Where it stands, None for content alone."""
+    digest: str
+    """SHA-256 of the content, 64 hexadecimal digits: `version(digest)` gives it back, also after the path was overwritten."""
+    n_bytes: int
+    """Its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One file, or one folder where folders were asked for."""
+
+    path: str
+    """From the root, `/` between names."""
+    n_bytes: int
+    """Size of the file; of a folder, the sum of the files in it."""
+    is_folder: bool
+    """Whether it is a folder."""
+
+
+class FileMemory:
+    """Files in one folder that no path leads out of.
+
+    `root` is a local folder, made where it is not there yet, or an `fsspec` URL (`s3://bucket/agent`; extra `files`). `max_bytes` counts
+    all files at paths and all versions underneath, `max_files` files and folders at paths, `max_file_bytes` one file. Threads share one
+    object; processes may each open the same local folder.
+
+    >>> import tempfile
+    >>> memory = FileMemory(tempfile.mkdtemp())
+    >>> first = memory.write("notes/gpus.md", "H200: 2.10 $/h")
+    >>> _ = memory.write("notes/gpus.md", "H200: 1.95 $/h")
+    >>> memory.read("notes/gpus.md"), memory.version(first.digest)
+    ('H200: 1.95 $/h', b'H200: 2.10 $/h')
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, max_bytes: int = 1 << 30, max_files: int = 10_000, max_file_bytes: int = 1 << 26
+    ) -> None:
+        """Open or make the store. Raises `UsageError`, `MissingExtra`, `StorageError` where nobody may write."""
+        limits = {"max_bytes": max_bytes, "max_files": max_files, "max_file_bytes": max_file_bytes}
+        wrong = next((f"{name}={limit!r}" for name, limit in limits.items() if type(limit) is not int or limit < 0), None)
+        if wrong:
+            raise UsageError(f"{wrong}: a limit is a whole number, 0 or more")
+        self._folder: Folder = folder_at(root)
+        self.root = os.fspath(root)
+        """Where it is, as it was named."""
+        self._quota = Quota(**limits)
+        self._objects = Objects(self._folder, max_file_bytes)
+        self._lock = RLock()
+        self._slate: Slate | None = None
+        self._has_counted = False
+
+    def __repr__(self) -> str:
+        return f"FileMemory({self.root!r})"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Other writers, in threads and processes, wait until the block ends: for reading, deciding and writing as one step."""
+        with self._lock:
+            if self._slate is not None:
+                yield
+                return
+            with self._folder.alone() as slate:
+                self._slate = slate
+                try:
+                    yield
+                finally:
+                    self._slate = None
+
+    def read(self, path: str) -> str:
+        """The text at `path`, byte for byte as UTF-8. Raises `FileMissing`, `NotText`, `PathRefused`, `PathTaken` for a folder."""
+        try:
+            return self.read_bytes(path).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise NotText(f"{shown(path)} is not UTF-8 text at byte {error.start}: read_bytes gives it as it is") from None
+
+    def read_bytes(self, path: str) -> bytes:
+        """The bytes at `path`. Raises `FileMissing`, `PathRefused`, `PathTaken` for a folder or another spelling of a name."""
+        names = _file_names(path)
+        if self._folder.folds:
+            look(self._folder, names)
+        try:
+            return self._folder.read(names, self._quota.max_file_bytes)
+        except FileMissing:
+            look(self._folder, names)  # says which name is spelled otherwise, where one is
+            raise
+
+    def write(self, path: str, data: str | bytes) -> Stored:
+        """Put `data` at `path`, in place of what stood there, whose version is kept; safe when it returns.
+
+        Raises `PathRefused`, `PathTaken`, `QuotaExceeded`, `NotText` for text UTF-8 has no bytes for.
+        """
+        names, content = _file_names(path), _content(data)
+        with self.alone():
+            return self._put(path, names, content)
+
+    def append(self, path: str, data: str | bytes) -> Stored:
+        """Put `data` behind what stands at `path`, or begin the file with it: one step, whoever else appends. Raises as `write` does.
+
+        The whole file is a new version each time, so a file that grows by many small pieces is better kept as many small files.
+        """
+        names, more = _file_names(path), _content(data)
+        with self.alone():
+            sight = self._sight(path, names)
+            before = self.read_bytes(path) if sight.found else b""
+            return self._put(path, names, before + more)
+
+    def list(self, path: str = "", *, folders: bool = False) -> list[Listed]:
+        """Every file below `path` in the order of their names, folder by folder; `folders` adds the folders, each before what is in it.
+
+        Links and other things that are no files are not listed. Raises `FileMissing`, `PathRefused`, `PathTaken` for a file.
+        """
+        names = names_of(path)
+        with self.alone():
+            self._folder_at(path, names)
+            found = list(walk(self._folder, names))
+        sizes: Counter[Names] = Counter()
+        for at, one in found:
+            sizes.update({at[:depth]: one.n_bytes for depth in range(len(names) + 1, len(at) + 1)})
+        return [Listed("/".join(at), sizes[at], one.kind == "folder") for at, one in found if folders or one.kind == "file"]
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or a folder stands at `path`, spelled just so. Raises `PathRefused`."""
+        found = spelled(self._folder, names_of(path))
+        return found is not None and found.kind != "other"
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a folder stands at `path`; `""` is the root. Raises `PathRefused`."""
+        found = spelled(self._folder, names_of(path))
+        return found is not None and found.kind == "folder"
+
+    def rename(self, old: str, new: str) -> None:
+        """Move a file or a folder to a path where nothing stands. Raises `FileMissing`, `PathTaken`, `PathRefused`, `QuotaExceeded`."""
+        source, target = _file_names(old), _file_names(new)
+        with self.alone():
+            found = look(self._folder, source).found
+            if found is None:
+                raise _missing(old)
+            if target[: len(source)] == source:
+                raise PathTaken(f"{shown(new)} is {shown(old)} or stands below it: choose another path")
+            sight = look(self._folder, target)
+            if sight.found is not None:
+                raise PathTaken(f"something stands at {shown(new)} already: delete it first, or choose another path")
+            for at, _ in walk(self._folder, source) if found.kind == "folder" else ():
+                names_of("/".join((*target, *at[len(source) :])))  # what is in a folder must be within reach where the folder goes
+            with self._changing(0, sight.n_missing):
+                self._folder.move(source, target)
+
+    def delete(self, path: str) -> None:
+        """Take away the file, or the folder with all in it, in one step; its versions stay. Raises `FileMissing`, `PathRefused`."""
+        names = _file_names(path)
+        with self.alone():
+            found = look(self._folder, names).found
+            if found is None:
+                raise _missing(path)
+            inside = [one for _, one in walk(self._folder, names)] if found.kind == "folder" else []
+            n_files = len(inside) + (found.kind != "other")
+            with self._changing(-sum(one.n_bytes for one in [found, *inside]), -n_files):
+                self._folder.discard(names)
+
+    def keep(self, data: bytes) -> Stored:
+        """Store a content without a path; safe when it returns, and once however often it is kept. Raises `QuotaExceeded`."""
+        content = _content(data)
+        with self.alone():
+            self._quota.check_file(len(content))
+            digest = digest_of(content)
+            is_new = not self._objects.has(digest, content)
+            with self._changing(len(content) * is_new, 0):
+                self._keep(digest, content, is_new)
+        return Stored(None, digest, len(content))
+
+    def version(self, digest: str) -> bytes:
+        """The content with that digest, also where its path was overwritten or deleted.
+
+        Raises `FileErased` after `forget`, `FileMissing`, `FileCorrupt` where the disk no longer has what was written.
+        """
+        return self._objects.get(digest)
+
+    def forget(self, digest: str) -> None:
+        """Erase a content for good: `version` says so from now on, until somebody keeps the very same content again.
+
+        Raises `PathTaken` while a file at a path still holds it, `FileMissing` for a content that was never here.
+        """
+        check_digest(digest)
+        with self.alone():
+            if self._objects.is_erased(digest):
+                return
+            n_bytes = self._objects.size(digest)
+            if n_bytes is None:
+                raise FileMissing(f"no content {digest[:12]}… is kept here, so none can be erased: open the store it was written to")
+            holder = next((path for path, held in self._digests(n_bytes) if held == digest), None)
+            if holder is not None:
+                raise PathTaken(f"{shown(holder)} still holds content {digest[:12]}…: delete or overwrite it first, then forget it")
+            with self._changing(-n_bytes, 0):
+                self._folder.clear()  # a writer that died may have left a copy
+                self._objects.erase(digest)
+
+    def sweep(self, kept: Iterable[str]) -> int:
+        """Take away every version that no path holds and that is not among the digests `kept`; the bytes set free.
+
+        Give the digests of all references that are still to be restored: for the others `version` raises `FileMissing` afterwards.
+        """
+        needed = set(kept)
+        with self.alone():
+            needed.update(digest for _, digest in self._digests())
+            unneeded = [(digest, n_bytes) for digest, n_bytes in self._objects.all() if digest not in needed]
+            for digest, n_bytes in unneeded:
+                with self._changing(-n_bytes, 0):
+                    self._objects.drop(digest)
+        return sum(n_bytes for _, n_bytes in unneeded)
+
+    def _put(self, path: str, names: Names, content: bytes) -> Stored:
+        """Content first, path second: a process that dies between leaves a version nobody names, never a path without one."""
+        self._quota.check_file(len(content))
+        sight = self._sight(path, names)
+        digest = digest_of(content)
+        is_new = not self._objects.has(digest, content)
+        n_before = sight.found.n_bytes if sight.found else 0
+        with self._changing(len(content) * (1 + is_new) - n_before, sight.n_missing + (sight.found is None)):
+            self._keep(digest, content, is_new)
+            self._folder.put(names, content)
+        return Stored(path, digest, len(content))
+
+    def _keep(self, digest: str, content: bytes, is_new: bool) -> None:
+        if is_new:
+            self._objects.put(digest, content)
+        else:
+            self._objects.settle(digest)
+
+    @contextmanager
+    def _changing(self, n_bytes: int, n_files: int) -> Iterator[None]:
+        """Hold a change against the quota, and count it when it is done; a change that fails leaves the count open, to be done anew."""
+        slate = self._slate
+        assert slate is not None, "a change is made alone"  # noqa: S101 - for the type checker
+        before = self._tally(slate)
+        after = before.plus(n_bytes, n_files)
+        self._quota.check(after, before)
+        slate.write(OPEN)
+        yield
+        slate.write(after.text())
+
+    def _tally(self, slate: Slate) -> Tally:
+        known = read_tally(slate.read()) if self._has_counted else None
+        if known is not None:
+            return known
+        self._folder.clear()
+        self._objects.finish()
+        found = [one for _, one in walk(self._folder, ())]
+        counted = Tally(sum(one.n_bytes for one in found) + sum(n_bytes for _, n_bytes in self._objects.all()), len(found))
+        slate.write(counted.text())
+        self._has_counted = True
+        return counted
+
+    def _sight(self, path: str, names: Names) -> Sight:
+        """What stands where a file is to be put. Raises `PathTaken`, `PathRefused` where none can."""
+        sight = look(self._folder, names)
+        kind = sight.found.kind if sight.found else "file"
+        if kind == "folder":
+            raise PathTaken(f"{shown(path)} is a folder: name a file in it, or choose another path")
+        if kind == "other":
+            raise PathRefused(f"{shown(path)} is a link, has a second name, or is no regular file: delete it first, or choose another path")
+        return sight
+
+    def _folder_at(self, path: str, names: Names) -> None:
+        found = spelled(self._folder, names)
+        if found is None:
+            raise _missing(path)
+        if found.kind != "folder":
+            raise PathTaken(f"{shown(path)} is no folder: read it, or list the folder it is in")
+
+    def _digests(self, n_bytes: int | None = None) -> Iterator[tuple[str, str]]:
+        """Path and digest of every file at a path; with `n_bytes`, of those of that size."""
+        for names, one in walk(self._folder, ()):
+            if one.kind == "file" and n_bytes in (None, one.n_bytes):
+                yield "/".join(names), digest_of(self._folder.read(names, sys.maxsize))
+
+
+def _missing(path: str) -> FileMissing:
+    return FileMissing(f"nothing is stored at {shown(path)}: list the store to see what there is")
+
+
+def _file_names(path: str) -> Names:
+    """The names of what is not the root."""
+    names = names_of(path)
+    if not names:
+        raise PathRefused("path '' is the root of the store: name a file or folder in it")
+    return names
+
+
+def _content(data: str | bytes) -> bytes:
+    if isinstance(data, str):
+        try:
+            return data.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise NotText(f"the text has a lone surrogate at character {error.start}, which has no bytes: replace it") from None
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise UsageError(f"a file's content is text or bytes, not {type(data).__name__}")
+    return bytes(data)

@@ -1,0 +1,102 @@
+"""The memory of one conversation: what goes to files as it is written, what is recited, what a reference brings back.
+
+Takes the entries of a log, in order, and bodies about to be written; gives bodies. Keeps nothing that the log does not say.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+
+from contextkit.canonical import Json, parse
+from contextkit.errors import MemoryRefused, UsageError
+from contextkit.log.entry import Entry, Kind
+from contextkit.log.turns import Turns
+from contextkit.log.variation import Steps, Variation, unvaried, varied
+from contextkit.memory.memory import Memory
+from contextkit.memory.offload import offload, restore
+from contextkit.memory.recitation import Recital
+from contextkit.memory.reference import Reference
+from contextkit.tools.tool import Tool
+
+_READERS = frozenset({"read_reference"})
+"""Tools whose result is a piece of what was kept outside, and stays in the window."""
+
+
+class Keeping:
+    """A memory, or none, at work in one conversation."""
+
+    __slots__ = ("_recital", "_steps", "memory", "variation")
+
+    def __init__(self, memory: Memory | None, variation: Variation | None, log: Iterable[Entry]) -> None:
+        if not isinstance(variation, Variation | None):
+            raise UsageError(f"variation is a contextkit.Variation, not {type(variation).__name__}")
+        self.memory, self.variation = memory, variation
+        self._recital = Recital()
+        self._steps = Steps() if variation is None else Steps(variation.window, variation.similarity)
+        for entry in log:
+            self.feed(entry)
+
+    def check(self, model: str, binds_thinking: bool) -> None:
+        """Raises `UsageError` where the rules ask for what a model does not take."""
+        rule = None if self.memory is None else self.memory.recitation
+        if rule is not None and not rule.stays and binds_thinking:
+            raise UsageError(
+                f"Recitation(stays=False) takes words out of the history, and {model} binds its thinking to what stood before it: "
+                "leave stays as it is, or use another model"
+            )
+
+    def tools(self) -> list[Tool]:
+        """What the model works with; none without a memory."""
+        return [] if self.memory is None else self.memory.tools()
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry of the log."""
+        if self.variation is not None:
+            self._steps.feed(entry)
+        if self.memory is None:
+            return
+        self._recital.feed(entry)
+        for reference in references_of(entry):
+            self.memory.references.add(reference)
+
+    def due(self, turns: Turns) -> tuple[Kind, Json] | None:
+        """The entry that should stand behind what was said, None where none is due."""
+        if self.memory is None or self.memory.recitation is None or self.memory.todo is None or turns.open_calls:
+            return None
+        body = self._recital.due(self.memory.recitation, turns, self.memory.todo.told()) if turns.has_pending_user else None
+        return None if body is None else ("notice", body)
+
+    def written(self, body: Mapping[str, Json], source: str | None = None) -> Json:
+        """Body of a result about to be written: what is large stored, told in another form where that is due."""
+        if self.variation is not None and (self.variation.is_always or self._steps.is_in_rut):
+            return varied(self._kept(body, source), self.variation.form(body["call_id"]))
+        return self._kept(body, source)
+
+    def _kept(self, body: Mapping[str, Json], source: str | None = None) -> Json:
+        """Body of a result, its large parts stored. Where the store takes no more, they stay in the window, with a warning."""
+        if self.memory is None or self.memory.offload is None or body["name"] in _READERS:
+            return body
+        try:
+            found = offload(body["content"], self.memory.files, self.memory.offload, is_error=body["is_error"], source=source)
+        except MemoryRefused as refused:
+            warnings.warn(f"a result of {body['name']!r} stays in the window, the memory did not take it: {refused}", stacklevel=5)
+            return body
+        told = {"references": [reference.body for reference in found.references]} if found.references else {}
+        return {**body, "content": found.content, **told}
+
+    def restored(self, entry: Entry) -> list[Json]:
+        """The parts of a result as the tool gave them. Raises `MemoryRefused` where a part is in no file any more."""
+        content = unvaried(parse(entry.body))
+        if self.memory is None:
+            return content
+        return restore(content, references_of(entry), self.memory.files, self.memory.fetch)
+
+
+def references_of(entry: Entry) -> Iterator[Reference]:
+    """The references an entry keeps; costs a look at its bytes where it keeps none."""
+    if entry.kind in ("result", "epoch") and b'"references":' in entry.body:
+        body = parse(entry.body)
+        replaced = body.get("replaced", {}).values()
+        for told in (body, *replaced):
+            yield from map(Reference.of, told.get("references", ()))

@@ -1,0 +1,75 @@
+"""What an agent keeps outside its window: files, the rule for large results, the plan and when it is said again.
+
+Takes a store and the rules, gives the tools a model works with. One memory may serve many conversations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from contextkit.errors import NotText, UsageError
+from contextkit.memory.filestore import FileMemory
+from contextkit.memory.memory_tool import tools as memory_tools
+from contextkit.memory.offload import BYTES_PER_TOKEN, Offload, bytes_of
+from contextkit.memory.recitation import Recitation
+from contextkit.memory.reference import References, passage
+from contextkit.memory.todo import Todo
+from contextkit.tools.tool import Tool, tool
+
+_RULES: dict[str, Any] = {"offload": Offload, "recitation": Recitation, "todo": Todo}
+
+
+class Memory:
+    """Files, and how they are used; None switches a part off.
+
+    >>> [tool.name for tool in Memory(FileMemory("memory://tools")).tools()]
+    ['memory', 'read_reference', 'todo']
+    """
+
+    def __init__(
+        self, files: FileMemory, *, offload: Offload | None = Offload(), todo: Todo | str | None = "todo.md",  # noqa: B008 (frozen)
+        recitation: Recitation | None = Recitation(), has_file_tool: bool = True, fetch: Callable[[str], bytes] | None = None,  # noqa: B008
+    ) -> None:  # fmt: skip
+        """`todo` is a path in `files`; `fetch` gets the bytes of a source that was not stored."""
+        if not isinstance(files, FileMemory):
+            raise UsageError(f"a memory is a contextkit.FileMemory, or a Memory over one, not {type(files).__name__}")
+        self.files, self.offload, self.recitation, self.fetch = files, offload, recitation, fetch
+        self.todo = Todo(files, todo) if isinstance(todo, str) else todo
+        self.references = References()
+        """What was offloaded in any conversation that uses this memory."""
+        self._has_file_tool = has_file_tool
+        for name, kind in _RULES.items():
+            if not isinstance(getattr(self, name), kind | None):
+                raise UsageError(f"{name} is a contextkit.memory.{kind.__name__} or None, not {type(getattr(self, name)).__name__}")
+
+    @classmethod
+    def of(cls, memory: Memory | FileMemory) -> Memory:
+        """A memory over a bare store, with every rule at its default."""
+        return memory if isinstance(memory, Memory) else cls(memory)
+
+    def tools(self) -> list[Tool]:
+        """What the model works with, in a fixed order: they belong into the head of a conversation from its first call on."""
+        files = memory_tools(self.files) if self._has_file_tool else []
+        reading = [tool(self._reading())] if self.offload is not None else []
+        return [*files, *reading, *(self.todo.tools() if self.todo is not None else [])]
+
+    def _reading(self) -> Callable[..., str]:
+        most = (self.offload or Offload()).above_tokens * BYTES_PER_TOKEN // 2
+
+        def read_reference(id: str, start_line: int = 1, n_lines: int = 200) -> str:
+            """Read lines of something kept outside, by the id its reference shows.
+
+            Args:
+                id: The reference, as it was shown.
+                start_line: The first line to read, counted from 1.
+                n_lines: How many lines to read at most.
+            """
+            reference = self.references.named(id)
+            content = bytes_of(reference, self.files, self.fetch)
+            try:
+                return passage(content.decode(), start_line, n_lines, most)
+            except UnicodeDecodeError:
+                raise NotText(f"reference {reference.id} is {reference.kind}, not text: it has no lines to read") from None
+
+        return read_reference

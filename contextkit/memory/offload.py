@@ -1,0 +1,142 @@
+"""A large result goes to a file when it is written, and its reference into the log in its place; never later, which would break a prefix.
+
+Takes the parts of a result, gives the parts that stand in the window and the references that bring the others back:
+`restore(offload(x)) == x`, byte for byte. Knows nothing of conversations.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from contextkit.canonical import Json
+from contextkit.errors import FileMissing, SourceChanged, UsageError
+from contextkit.memory.filestore import FileMemory
+from contextkit.memory.preview import kind_of, preview
+from contextkit.memory.reference import Reference
+
+BYTES_PER_TOKEN = 4
+"""What a threshold in tokens is in bytes; a rule of thumb, the same for every model, so that the log does not depend on one."""
+_SEEN = frozenset({"image"})
+"""Parts a model looks at: a preview in words is not what it would have seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offload:
+    """Which results go to a file, and how much of them stays in sight."""
+
+    above_tokens: int = 4_000
+    """A part larger than this is kept elsewhere, at four bytes a token."""
+    preview_tokens: int = 400
+    """How much of it is shown in its place; less than half of `above_tokens`."""
+    has_images: bool = False
+    """Whether images go too: the model then reads their size, and no longer sees them."""
+    keeps_sources: bool = True
+    """Whether content that names its source is stored as well; if not, only its digest is kept, and it must be fetched again."""
+
+    def __post_init__(self) -> None:
+        if self.preview_tokens < 1 or self.above_tokens < 2 * self.preview_tokens:
+            raise UsageError(
+                f"above_tokens={self.above_tokens}, preview_tokens={self.preview_tokens}: a preview is at most half of what it stands for"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Offloaded:
+    """A result, part of it kept elsewhere."""
+
+    content: list[Json]
+    """The parts that stand in the window."""
+    references: tuple[Reference, ...]
+    """What brings the others back."""
+
+
+def offload(parts: list[Json], files: FileMemory, rule: Offload, *, is_error: bool = False, source: str | None = None) -> Offloaded:
+    """`parts` with the large ones stored in `files`, durable when this returns.
+
+    Raises what `FileMemory.keep` raises; then nothing of the result is changed.
+    """
+    content, references = list(parts), []
+    for index, part in enumerate(parts):
+        found = _content(part, rule)
+        if found is None or len(found[1]) <= rule.above_tokens * BYTES_PER_TOKEN:
+            continue
+        reference = _referred(index, part, *found, is_error, source)
+        if source is None or rule.keeps_sources:
+            files.keep(found[1])
+        references.append(reference)
+        content[index] = {"type": "text", "text": shown(reference, found[1], rule)}
+    return Offloaded(content, tuple(references))
+
+
+def restore(
+    content: Iterable[Json], references: Iterable[Reference], files: FileMemory, fetch: Callable[[str], bytes] | None = None
+) -> list[Json]:
+    """The parts as they were. Raises like `bytes_of`.
+
+    >>> files = FileMemory("memory://restore")
+    >>> parts = [{"type": "text", "text": "row\\n" * 20_000}]
+    >>> kept = offload(parts, files, Offload())
+    >>> len(kept.content[0]["text"]) < 3_000, restore(kept.content, kept.references, files) == parts
+    (True, True)
+    """
+    parts = list(content)
+    for reference in references:
+        value = bytes_of(reference, files, fetch)
+        text = value.decode() if reference.field == "text" else base64.b64encode(value).decode()
+        parts[reference.part] = {**dict(reference.form), reference.field: text}
+    return parts
+
+
+def bytes_of(reference: Reference, files: FileMemory, fetch: Callable[[str], bytes] | None = None) -> bytes:
+    """The content: from the store, else from its source through `fetch`.
+
+    Raises `FileMissing` where it is in neither place, `FileErased` where it was erased, `SourceChanged` where the source now says
+    something else.
+    """
+    try:
+        return files.version(reference.digest)
+    except FileMissing:
+        if reference.source is None or fetch is None:
+            raise
+    value = fetch(reference.source)
+    if sha256(value).hexdigest() != reference.digest:
+        raise SourceChanged(f"{reference.source} no longer says what reference {reference.id} names: it was changed since")
+    return value
+
+
+def shown(reference: Reference, content: bytes, rule: Offload) -> str:
+    """What stands in the window: what it is, its head and tail, and how the rest is read."""
+    came = f", from {reference.source}" if reference.source else ""
+    about = f"{reference.n_bytes:,} bytes, about {reference.n_bytes // BYTES_PER_TOKEN:,} tokens{came}"
+    head = f"[Kept outside: reference {reference.id}, {reference.kind}, {about}]"
+    more = f'[The rest: read_reference(id="{reference.id}", start_line=…)]'
+    return "\n".join([head, preview(content, reference.kind, rule.preview_tokens * BYTES_PER_TOKEN), more])
+
+
+def _content(part: Json, rule: Offload) -> tuple[str, bytes] | None:
+    """The field of a part that may go, and its bytes; None where nothing may."""
+    if part["type"] == "text":
+        return "text", part["text"].encode()
+    if "data" not in part or (part["type"] in _SEEN and not rule.has_images):
+        return None
+    data = _decoded(part["data"])
+    return None if data is None else ("data", data)
+
+
+def _decoded(text: str) -> bytes | None:
+    """Bytes that encode to exactly `text`, None where there are none: another spelling could not be restored."""
+    try:
+        value = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return value if base64.b64encode(value).decode() == text else None
+
+
+def _referred(index: int, part: Json, field: str, content: bytes, is_error: bool, source: str | None) -> Reference:
+    form = tuple((key, value) for key, value in part.items() if key != field)
+    named = Reference(sha256(content).hexdigest(), len(content), kind_of(content, part.get("media_type"), is_error=is_error), index)
+    return replace(named, form=form, field=field, source=source)

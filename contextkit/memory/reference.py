@@ -1,0 +1,117 @@
+"""A content that stands in a file instead of the window, and how it is named there.
+
+Takes contents, gives names for them and lines of them; the bytes are in a `FileMemory`. Knows nothing of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from contextkit.canonical import Json
+from contextkit.errors import FileMissing, InvalidCall
+
+ID_DIGITS = 16
+"""Hexadecimal digits of a digest that name a reference: 64 bits, a billion references collide with a chance of 3 %."""
+LINE_CHARACTERS = 2_000
+"""A longer line is read as several: minified JSON and HTML are one line otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What is kept elsewhere, and where it stood."""
+
+    digest: str
+    """SHA-256 of the content, 64 hexadecimal digits."""
+    n_bytes: int
+    """Its size."""
+    kind: str
+    """text, error, json, csv, html, image, pdf or binary."""
+    part: int = 0
+    """Which part of the result it was."""
+    form: tuple[tuple[str, str], ...] = (("type", "text"),)
+    """The other fields of that part."""
+    field: str = "text"
+    """The field that held it: `text`, or `data` (base64)."""
+    source: str | None = None
+    """URL or path it came from; the content can be got there again, and is checked against the digest."""
+
+    @property
+    def id(self) -> str:
+        """What the model calls it."""
+        return self.digest[:ID_DIGITS]
+
+    @property
+    def body(self) -> dict[str, Json]:
+        """As an entry keeps it."""
+        told: dict[str, Json] = {"digest": self.digest, "n_bytes": self.n_bytes, "kind": self.kind, "part": self.part}
+        return {**told, "form": dict(self.form), "field": self.field, **({"source": self.source} if self.source else {})}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Json]) -> Reference:
+        """The reference an entry keeps.
+
+        >>> Reference.of(Reference("ab" * 32, 9, "json").body).id
+        'abababababababab'
+        """
+        return cls(**{**body, "form": tuple(body["form"].items())})
+
+
+class References:
+    """Every reference of a memory, by id."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self, references: Iterable[Reference] = ()) -> None:
+        self._by_id: dict[str, Reference] = {}
+        for reference in references:
+            self.add(reference)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def add(self, reference: Reference) -> None:
+        """Know one more."""
+        self._by_id[reference.id] = reference
+
+    def named(self, name: str) -> Reference:
+        """By its id, or enough of its digest to tell it from the others. Raises `FileMissing`."""
+        wanted = name.strip().lower()
+        found = [self._by_id[wanted[:ID_DIGITS]]] if wanted[:ID_DIGITS] in self._by_id else []
+        if len(found) == 1 and found[0].digest.startswith(wanted):
+            return found[0]
+        known = ", ".join(list(self._by_id)[-5:]) or "none yet"
+        raise FileMissing(f"no reference is named {name!r}; the latest are: {known}")
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines as `read_reference` counts them: one of more than 2,000 characters is several.
+
+    >>> [len(line) for line in lines_of("short" + chr(10) + "x" * 4_500)]
+    [5, 2000, 2000, 500]
+    """
+    return [line[at : at + LINE_CHARACTERS] for line in text.splitlines() for at in range(0, max(len(line), 1), LINE_CHARACTERS)]
+
+
+def passage(text: str, start_line: int, n_lines: int, most_characters: int) -> str:
+    """Lines of `text` from `start_line` (1-based), and how to go on. Raises `InvalidCall` for what is no range, in words for the model."""
+    lines = lines_of(text)
+    if start_line < 1 or n_lines < 1:
+        raise InvalidCall(f"start_line={start_line}, n_lines={n_lines}: lines are counted from 1, and at least one is read")
+    if start_line > max(len(lines), 1):
+        raise InvalidCall(f"start_line={start_line}: there are {len(lines)} lines")
+    shown = _fitting(lines[start_line - 1 : start_line - 1 + n_lines], most_characters)
+    last = start_line + len(shown) - 1
+    more = f"; go on with start_line={last + 1}" if last < len(lines) else ""
+    return "\n".join([*shown, f"[lines {start_line} to {last} of {len(lines)}{more}]"])
+
+
+def _fitting(lines: list[str], most_characters: int) -> list[str]:
+    """As many as fit, and one at least."""
+    shown, size = [], 0
+    for line in lines:
+        size += len(line) + 1
+        if shown and size > most_characters:
+            break
+        shown.append(line)
+    return shown

@@ -1,0 +1,86 @@
+"""A long text in passages, and the line that shows one.
+
+Takes text, gives pieces of it; knows nothing of ranking. A text is ranked by its best passage: a megabyte of tool output competes by the
+screenful that answers, and the result says where that stands.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from contextkit.memory.reference import LINE_CHARACTERS
+from contextkit.memory.search.words import terms
+
+PASSAGE_CHARACTERS = 1_600
+"""A passage is no longer: about a screenful, four hundred tokens."""
+SNIPPET_CHARACTERS = 240
+"""A snippet is no longer, its dots aside."""
+
+_BREAKS = ("\n\n", "\n", ". ", " ")
+"""Where a passage ends rather, best first."""
+_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""What `splitlines` splits at."""
+_PIECE = re.compile(r"\S{1,16}")
+"""A word, or so much of one: text without spaces is shown around its match too."""
+
+
+def cut(text: str, size: int = PASSAGE_CHARACTERS) -> Iterator[tuple[int, str]]:
+    """Start and text of each passage; joined they are the text. An empty text is one empty passage.
+
+    >>> list(cut("one two three", size=8))
+    [(0, 'one two '), (8, 'three')]
+    """
+    start = 0
+    while len(text) - start > size:
+        end = _end(text, start, size)
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]
+
+
+def _end(text: str, start: int, size: int) -> int:
+    """Behind the last good break in the second half of the passage, else where its room ends."""
+    for mark in _BREAKS:
+        at = text.rfind(mark, start + size // 2, start + size)
+        if at >= 0:
+            return at + len(mark)
+    return start + size
+
+
+def line_numbers(text: str, starts: Sequence[int]) -> list[int]:
+    """In which line each of `starts` stands, counted as `read_reference` counts.
+
+    >>> line_numbers("one" + chr(10) + "x" * 2_500, [0, 4, 2_004])
+    [1, 2, 3]
+    """
+    if len(starts) == 1:
+        return [1]
+    begins: list[int] = []
+    at = 0
+    for line in text.splitlines(keepends=True):
+        begins.extend(range(at, at + max(len(line.rstrip(_ENDS)), 1), LINE_CHARACTERS))
+        at += len(line)
+    return [max(1, bisect_right(begins, start)) for start in starts]
+
+
+def snippet(passage: str, asked: AbstractSet[str], size: int = SNIPPET_CHARACTERS) -> str:
+    """The stretch of `passage` with most of the terms asked for, the first of equals; white space becomes single spaces.
+
+    >>> snippet("zero " * 20 + "the cache\\nmissed", {"cache"}, size=20)
+    '… the cache missed'
+    """
+    line = " ".join(passage.split())
+    if len(line) <= size:
+        return line
+    pieces = [(piece.start(), piece.end(), asked & set(terms(piece[0]))) for piece in _PIECE.finditer(line)]
+    hits = [(start, said) for start, _, said in pieces if said]
+    ahead = size * 3 // 4
+    heard = [(len(set().union(*(said for at, said in hits if start <= at < start + ahead))), -start) for start, _ in hits]
+    centre = -max(heard, default=(0, 0))[1]
+    earliest = max(0, min(centre - size // 4, len(line) - size))
+    shown = [(start, end) for start, end, _ in pieces if start >= earliest and end <= earliest + size]
+    first, last = shown[0][0], shown[-1][1]
+    return f"{'… ' if first else ''}{line[first:last]}{' …' if last < len(line) else ''}"

@@ -1,0 +1,197 @@
+"""A todo list the model keeps by tool calls, as markdown in a file.
+
+Takes a store and a path, gives the items and a tool that changes them. What else stands in the file stays where it is. Nothing is
+removed: an item that is no longer wanted is dropped, and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from contextkit.errors import FileMissing, ToolRefusal, UsageError
+from contextkit.memory.filestore import FileMemory
+from contextkit.tools.tool import Tool, tool
+
+STATES = {" ": "open", "x": "done", "-": "dropped"}
+"""What stands in the box of an item → what it is."""
+_BOXES = {state: box for box, state in STATES.items()}
+_ITEM = re.compile(r"^(\s*)[-*] \[([ xX-])\] (.*\S)\s*$")
+
+Action = Literal["add", "done", "reopen", "drop", "reorder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to do."""
+
+    text: str
+    """What."""
+    state: str = "open"
+    """open, done or dropped."""
+    indent: str = ""
+    """Blanks before it, for items below items."""
+
+    @property
+    def line(self) -> str:
+        """As the file writes it."""
+        return f"{self.indent}- [{_BOXES[self.state]}] {self.text}"
+
+
+def parse_items(markdown: str) -> list[Item]:
+    """The items of a markdown list, in order.
+
+    >>> [(item.text, item.state) for item in parse_items("# Plan" + chr(10) + "- [x] read" + chr(10) + "* [ ] write")]
+    [('read', 'done'), ('write', 'open')]
+    """
+    return [item for line in markdown.splitlines() if (item := _item(line)) is not None]
+
+
+class Todo:
+    """The list at `path` of a store."""
+
+    def __init__(self, files: FileMemory, path: str = "todo.md") -> None:
+        if not isinstance(files, FileMemory):
+            raise UsageError(f"Todo(files, path): files is a contextkit.FileMemory, not {type(files).__name__}")
+        self._files, self.path = files, path
+
+    @property
+    def markdown(self) -> str:
+        """The whole file; empty where there is none yet."""
+        try:
+            return self._files.read(self.path)
+        except FileMissing:
+            return ""
+
+    @property
+    def items(self) -> list[Item]:
+        """Every item, in order."""
+        return parse_items(self.markdown)
+
+    def add(self, texts: Iterable[str], before: int | None = None) -> list[Item]:
+        """Put new items behind all others, or before item `before` (from 1). Raises `ToolRefusal` like every change here."""
+        new = [Item(_words(text)) for text in texts]
+        if not new:
+            raise ToolRefusal("nothing to add: give items, a list of texts")
+        return self._changed(lambda items: _inserted(items, new, before))
+
+    def mark(self, numbers: Iterable[int], state: str) -> list[Item]:
+        """Set items (from 1) to open, done or dropped."""
+        wanted = set(numbers)
+        return self._changed(lambda items: _marked(items, wanted, state))
+
+    def reorder(self, numbers: Iterable[int]) -> list[Item]:
+        """Bring the items into this order; those not named follow as they stood."""
+        first = list(numbers)
+        return self._changed(lambda items: _reordered(items, first))
+
+    def told(self, most: int = 50) -> str:
+        """The open items, numbered, and how many are done; empty where none is open.
+
+        This is what is recited: short, and the same text for the same list.
+        """
+        items = self.items
+        still = [(number, item) for number, item in enumerate(items, 1) if item.state == "open"]
+        if not still:
+            return ""
+        lines = [f"{number}. {item.indent}{item.text}" for number, item in still[:most]]
+        more = [f"… and {len(still) - most} more"] if len(still) > most else []
+        n_done = sum(item.state == "done" for item in items)
+        return "\n".join([f"Still to do ({self.path}, {n_done} of {len(items)} done):", *lines, *more])
+
+    def tools(self) -> list[Tool]:
+        """The tool `todo`, with which the model keeps the list."""
+        return [tool(_keeping(self))]
+
+    def _changed(self, change: Callable[[list[Item]], list[Item]]) -> list[Item]:
+        with self._files.alone():
+            before = self.markdown
+            items = change(parse_items(before))
+            self._files.write(self.path, _written(before, items))
+        return items
+
+
+def _keeping(todo: Todo) -> Callable[..., str]:
+    def keep(action: Action, items: list[str] | None = None, numbers: list[int] | None = None, before: int | None = None) -> str:
+        """Keep the list of what is still to do. Add items before you begin, and mark each done as soon as it is.
+
+        Args:
+            action: add items; set numbers to done, back to open (reopen) or dropped (drop); reorder: numbers in their new order.
+            items: Texts to add, one line each.
+            numbers: Numbers of the items meant, as the list shows them.
+            before: Where to add: before the item of this number. At the end if left out.
+        """
+        _ACTIONS[action](todo, items or [], numbers or [], before)
+        lines = [f"{number}. [{_BOXES[item.state]}] {item.indent}{item.text}" for number, item in enumerate(todo.items, 1)]
+        return "\n".join(lines)
+
+    keep.__name__ = "todo"
+    return keep
+
+
+def _numbered(state: str) -> Callable[[Todo, list[str], list[int], int | None], object]:
+    return lambda todo, items, numbers, before: todo.mark(numbers, state)
+
+
+_ACTIONS: dict[str, Callable[[Todo, list[str], list[int], int | None], object]] = {
+    "add": lambda todo, items, numbers, before: todo.add(items, before),
+    "done": _numbered("done"),
+    "reopen": _numbered("open"),
+    "drop": _numbered("dropped"),
+    "reorder": lambda todo, items, numbers, before: todo.reorder(numbers),
+}
+"""Action → what it does."""
+
+
+def _item(line: str) -> Item | None:
+    found = _ITEM.match(line)
+    return None if found is None else Item(found[3], STATES[found[2].lower()], found[1])
+
+
+def _words(text: str) -> str:
+    words = " ".join(text.split())
+    if not words:
+        raise ToolRefusal("an item without words: say what is to be done")
+    return words
+
+
+def _inserted(items: list[Item], new: list[Item], before: int | None) -> list[Item]:
+    at = len(items) if before is None else _place(items, before)
+    return [*items[:at], *new, *items[at:]]
+
+
+def _marked(items: list[Item], numbers: set[int], state: str) -> list[Item]:
+    places = {_place(items, number) for number in numbers}
+    if not places:
+        raise ToolRefusal(f"no item named: give numbers from 1 to {len(items)}")
+    return [replace(item, state=state) if place in places else item for place, item in enumerate(items)]
+
+
+def _reordered(items: list[Item], numbers: list[int]) -> list[Item]:
+    first = [_place(items, number) for number in numbers]
+    if len(set(first)) < len(first) or not first:
+        raise ToolRefusal(f"numbers={numbers}: name each item once, in the order they should have")
+    return [items[place] for place in [*first, *(place for place in range(len(items)) if place not in first)]]
+
+
+def _place(items: list[Item], number: int) -> int:
+    if not 1 <= number <= len(items):
+        raise ToolRefusal(f"there is no item {number}: the list has {len(items)}")
+    return number - 1
+
+
+def _written(before: str, items: list[Item]) -> str:
+    """The file with its items changed: each stands where an item stood, more follow the last one; other lines stay."""
+    lines, rest = [], [item.line for item in items]
+    n_old, seen = sum(_item(line) is not None for line in before.splitlines()), 0
+    for line in before.splitlines():
+        if _item(line) is None:
+            lines.append(line)
+            continue
+        seen += 1
+        take = 1 if seen < n_old else len(rest)
+        lines += rest[:take]
+        del rest[:take]
+    return "\n".join([*lines, *rest]) + "\n"
