@@ -22,7 +22,7 @@ from pathlib import Path
 
 from contextkit.canonical import Json
 from contextkit.errors import NotSerialisable
-from contextkit.layout.media import IMAGE_MOST, OPENAI_IMAGE, PDF_PAGE, n_image_tokens, n_pdf_tokens, n_sound_tokens
+from contextkit.log.media import IMAGE_MOST, OPENAI_IMAGE, PDF_PAGE, n_image_tokens, n_pdf_tokens, n_sound_tokens
 from contextkit.models import Model
 
 Encode = Callable[[str], "list[int]"]

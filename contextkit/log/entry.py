@@ -15,15 +15,18 @@ opened      {"version", "templates": {wire: version}, "system": [part…], "tool
             or, where a branch leaves its parent, {"parent": {"path", "sequence", "digest"}}
 user        {"content": [part…], "role"?: "system"}     a system message between turns names its role
 assistant   {"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…], "stop"}
-result      {"call_id", "name", "content": [part…], "is_error"}
+result      {"call_id", "name", "content": [part…], "is_error", "references"?: [reference…], "form"?: name}     parts that stand in files
+            are previews here, and `references` bring them back; `form` says how its text is told (`variation.py`)
 begun       {"call_id"}                     a side effect was started (a crash may follow); renders nothing
-notice      {"text"}                        said by the program, in band
+notice      {"text", "event"?: {"type", …}, "until"?: "reply"}     said by the program, in band; `event` where something changed
+            (`change.py`) or is said again; what holds until the reply is not part of the history
 phase       {"name", "text", "removed": [name…], "added": [name…], "is_told"}     what may be called from here on: `text` tells it; so do
             `removed` and `added`, the tools withdrawn and given back, where a provider takes them (all of it, if `is_told`)
 tools       {"definitions": [definition…], "text"}     tools that join behind the head; `text` tells how they are called in words
 epoch       {"reason", "summary": [part…], "keep_from": sequence | null, "rewrites_tokens", "templates",
-             "system"?: [part…], "tools"?: [definition…]}
+             "system"?: [part…], "tools"?: [definition…], "replaced"?: {sequence: {"content", "references"}}}
 part        {"type": "text", "text"} | {"type": "image"|"document", "media_type", "data"} | {… "url"} | {"type": "native", "wire", "block"}
+reference   {"digest", "n_bytes", "kind", "part", "form": {…}, "field", "source"?}
 definition  {"name", "description", "parameters"} | {"native": {"wire", "block"}}
 """
 

@@ -60,11 +60,11 @@ class Variation:
         if self.window < 1 or not 0 < self.similarity <= 1:
             raise UsageError(f"window={self.window}, similarity={self.similarity}: at least one step, and a share above 0 and up to 1")
 
-    def form(self, call_id: str) -> str:
-        """The form of the answer to a call."""
-        names = list(FORMS)
+    def form(self, call_id: str, recent: Iterable[str] = ()) -> str:
+        """The form of the answer to a call: none of the `recent` ones, while there is another."""
+        left = [name for name in FORMS if name not in set(recent)] or list(FORMS)
         chance = blake2b(f"{self.seed} {call_id}".encode(), digest_size=8).digest()
-        return names[int.from_bytes(chance, "big") % len(names)]
+        return left[int.from_bytes(chance, "big") % len(left)]
 
 
 @dataclass(slots=True)
@@ -81,6 +81,8 @@ class Steps:
     """Those that looked like one of the remembered."""
     is_in_rut: bool = False
     """Whether the last one did."""
+    forms: deque[str] = field(default_factory=deque)
+    """How the last results were told."""
     _recent: deque[frozenset[int]] = field(default_factory=deque)
     _calls: dict[str, str] = field(default_factory=dict)
 
@@ -91,6 +93,9 @@ class Steps:
         elif entry.kind == "result":
             body = parse(entry.body)
             self.step(self._calls.get(body["call_id"], body["name"]), _text(body["content"]))
+            self.forms.append(body.get("form", "plain"))
+            if len(self.forms) > self.window:
+                self.forms.popleft()
 
     def step(self, action: str, observation: str) -> None:
         """Take one action and what came of it, as text."""
@@ -153,29 +158,47 @@ def unvaried(body: Mapping[str, Json]) -> list[Json]:
     return [{**part, "text": undo(body["name"], part["text"])} if part["type"] == "text" else part for part in body["content"]]
 
 
-def _between(before: Callable[[str], str], after: Callable[[str], str]) -> tuple[Callable[[str, str], str], Callable[[str, str], str]]:
-    """A form that puts something around the text."""
+Told = tuple[Callable[[str, str], str], Callable[[str, str], str]]
+"""(how a tool's text is told, how the text is got back), both of the tool's name and the text."""
+
+
+def _around(before: str, after: str) -> Told:
+    """Something before the text and behind it."""
     return (
-        lambda name, text: f"{before(name)}{text}{after(name)}",
-        lambda name, text: text[len(before(name)) : len(text) - len(after(name))],
+        lambda name, text: f"{before.format(name)}{text}{after.format(name)}",
+        lambda name, text: text[len(before.format(name)) : len(text) - len(after.format(name))],
     )
 
 
-FORMS: dict[str, tuple[Callable[[str, str], str], Callable[[str, str], str]]] = {
-    "plain": (lambda name, text: text, lambda name, text: text),
-    "labelled": _between(lambda name: f"Result of {name}:\n", lambda name: ""),
-    "tagged": _between(lambda name: f"<{name}>\n", lambda name: f"\n</{name}>"),
-    "closed": _between(lambda name: "", lambda name: f"\n(That is all {name} returned.)"),
-    "quoted": (
-        lambda name, text: "\n".join(f"> {line}" for line in text.split("\n")),
-        lambda name, text: "\n".join(line[2:] for line in text.split("\n")),
-    ),
-    "listed": (
-        lambda name, text: "\n".join(f"{number:>4} | {line}" for number, line in enumerate(text.split("\n"), 1)),
-        lambda name, text: "\n".join(line.split(" | ", 1)[1] for line in text.split("\n")),
-    ),
+def _by_line(mark: Callable[[int], str]) -> Told:
+    """Something before each line."""
+    return (
+        lambda name, text: "\n".join(f"{mark(number)}{line}" for number, line in enumerate(text.split("\n"), 1)),
+        lambda name, text: "\n".join(line[len(mark(number)) :] for number, line in enumerate(text.split("\n"), 1)),
+    )
+
+
+def _both(frame: Told, lines: Told) -> Told:
+    return (lambda name, text: frame[0](name, lines[0](name, text)), lambda name, text: lines[1](name, frame[1](name, text)))
+
+
+_FRAMES: dict[str, Told] = {
+    "bare": _around("", ""),
+    "labelled": _around("Result of {}:\n", ""),
+    "tagged": _around("<{0}>\n", "\n</{0}>"),
+    "closed": _around("", "\n(That is all {} returned.)"),
 }
-"""Form → (how a tool's text is told in it, how the text is got back)."""
+_LINES: dict[str, Told] = {
+    "plain": _by_line(lambda number: ""),
+    "quoted": _by_line(lambda number: "> "),
+    "numbered": _by_line(lambda number: f"{number:>4} | "),
+    "listed": _by_line(lambda number: "* "),
+}
+FORMS: dict[str, Told] = {
+    "plain" if (frame, lines) == ("bare", "plain") else f"{frame} {lines}": _both(_FRAMES[frame], _LINES[lines])
+    for frame in _FRAMES for lines in _LINES
+}  # fmt: skip
+"""Form → how a tool's text is told in it, and got back; more than a window of steps, so that none need come twice in one."""
 
 
 def _words(text: str) -> Iterator[str]:

@@ -70,7 +70,7 @@ class Keeping:
     def written(self, body: Mapping[str, Json], source: str | None = None) -> Json:
         """Body of a result about to be written: what is large stored, told in another form where that is due."""
         if self.variation is not None and (self.variation.is_always or self._steps.is_in_rut):
-            return varied(self._kept(body, source), self.variation.form(body["call_id"]))
+            return varied(self._kept(body, source), self.variation.form(body["call_id"], self._steps.forms))
         return self._kept(body, source)
 
     def _kept(self, body: Mapping[str, Json], source: str | None = None) -> Json:

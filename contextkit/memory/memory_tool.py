@@ -66,28 +66,26 @@ DESCRIPTION = (
 )
 """What a model reads that was not trained on this tool."""
 
-_DEFINITIONS: dict[str, Json] = {
-    "anthropic_messages": {"native": {"wire": "anthropic_messages", "block": {"type": "memory_20250818", "name": "memory"}}},
+DEFINITION: Json = {
+    "native": {"wire": "anthropic_messages", "block": {"type": "memory_20250818", "name": "memory"}},
+    "instead": {"name": "memory", "description": DESCRIPTION, "parameters": PARAMETERS},
 }
-"""Wire → its own definition; every other wire gets the function."""
+"""Claude gets its own tool, every other model the function."""
 
 
-def tools(memory: FileMemory, *, wire: str = "") -> list[Tool]:
-    """The memory tool over a store, for the endpoint that speaks `wire` (`provider.wire`); a plain function tool where none is named.
+def tools(memory: FileMemory) -> list[Tool]:
+    """The memory tool over a store.
 
     >>> import tempfile
-    >>> [one] = tools(FileMemory(tempfile.mkdtemp()), wire="anthropic_messages")
+    >>> [one] = tools(FileMemory(tempfile.mkdtemp()))
     >>> one.run({"command": "create", "path": "/memories/plan.md", "file_text": "1. read"})
     'File created successfully at: /memories/plan.md'
-    >>> one.definition
-    {'native': {'wire': 'anthropic_messages', 'block': {'type': 'memory_20250818', 'name': 'memory'}}}
     """
 
     def run(arguments: Mapping[str, Json]) -> str:
         return answer(memory, arguments)
 
-    plain = {"name": "memory", "description": DESCRIPTION, "parameters": PARAMETERS}
-    return [Tool.raw(_DEFINITIONS.get(wire, plain), run=run)]
+    return [Tool.raw(DEFINITION, run=run)]
 
 
 def answer(memory: FileMemory, arguments: Mapping[str, Json]) -> str:

@@ -50,7 +50,7 @@ def function_of(definition: Mapping[str, Json]) -> tuple[Json, Json, Json]:
 
     Raises `InvalidTool` for a tool only its own provider runs.
     """
-    block = definition["native"]["block"] if "native" in definition else definition
+    block = definition.get("instead") or (definition["native"]["block"] if "native" in definition else definition)
     fields = block["function"] if isinstance(block.get("function"), dict) else block
     parameters = fields.get("parameters", fields.get("input_schema"))
     if parameters is None or "name" not in fields:

@@ -1,7 +1,8 @@
 """A tool as somebody else wrote it down, in our neutral form.
 
 Takes a dict in the form of Anthropic, OpenAI (either endpoint), contextkit itself, or one MCP listing; gives a name and a neutral
-definition: `{"name", "description", "parameters"}`, or `{"native": {"wire", "block"}}` for what only one provider understands.
+definition: `{"name", "description", "parameters"}`, or `{"native": {"wire", "block"}}` for what only one provider understands, with
+`"instead"` a function for the others where there is one.
 Knows nothing of functions.
 
 Nothing is lost and nothing added: a provider's function tool that says more than name, description and schema (`strict`,
@@ -120,13 +121,20 @@ def _read_function(plain: dict[str, Json], form: Form) -> tuple[str, Json]:
 def _read_native(plain: dict[str, Json], wire: str) -> tuple[str, Json]:
     """Our own native form, or a block whose type is its provider's business."""
     own = plain.get("native")
-    if isinstance(own, dict) and plain.keys() == {"native"} and own.keys() == {"wire", "block"} and isinstance(own["block"], dict):
+    is_ours = plain.keys() in ({"native"}, {"native", "instead"}) and isinstance(own, dict) and own.keys() == {"wire", "block"}
+    if isinstance(own, dict) and is_ours and isinstance(own["block"], dict):
         if not isinstance(own["wire"], str) or not own["block"]:
             raise InvalidTool('a native tool definition is {"native": {"wire": text, "block": the provider\'s own object}}')
-        return _label(own["block"]), plain
+        return _label(own["block"]), {**plain, **_instead(plain)}
     if not isinstance(plain.get("type"), str):
         raise InvalidTool(f"a tool definition with the keys {sorted(plain)} is in no known form: {_KNOWN}")
     return _label(plain), {"native": {"wire": wire or _wire(plain), "block": plain}}
+
+
+def _instead(plain: dict[str, Json]) -> Json:
+    """The function that says the same on every other wire, checked."""
+    function = plain.get("instead", {})
+    return {"instead": neutral(**function)} if function else {}
 
 
 _KNOWN = (

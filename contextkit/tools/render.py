@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from contextkit.canonical import Json, canonical
-from contextkit.errors import InvalidContent, NotSerialisable
+from contextkit.errors import InvalidContent, NotSerialisable, ToolRefusal
 
 NO_OUTPUT = "(no output)"
 """What stands for nothing: providers refuse a text block without a visible character."""
@@ -54,12 +54,14 @@ def render_result(value: object) -> list[Json]:
 
 
 def render_error(error: BaseException) -> str:
-    """The error as the model is told of it: type and message, no traceback.
+    """The error as the model is told of it: type and message, no traceback; a tool's own words as they are.
 
     >>> render_error(KeyError("city"))
     "KeyError: 'city'"
     """
     message = str(error).encode("utf-8", "backslashreplace").decode()
+    if isinstance(error, ToolRefusal):
+        return message
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

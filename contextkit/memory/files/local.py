@@ -98,6 +98,11 @@ class LocalFolder:
             found = (_look(folder, name) for name in folder.names() if names or name != HIDDEN)
             return [one for one in found if one]
 
+    def names(self, names: Names) -> list[str]:
+        """The names alone."""
+        with self._at(names) as folder:
+            return [name for name in folder.names() if names or name != HIDDEN]
+
     def move(self, old: Names, new: Names) -> None:
         """Move, and wait for both folders."""
         with self._at(old[:-1], old) as source, self._at(new[:-1], new, make=True) as target:

@@ -145,7 +145,7 @@ def _leads_elsewhere(name: str) -> bool:
 
 
 def _is_way(name: str) -> bool:
-    return name in (".", "..") or any(one in "/\\\0" for one in name)
+    return not name.strip(" .") or any(one in "/\\\0" for one in name)
 
 
 def _readings(name: str) -> list[str]:

@@ -101,6 +101,10 @@ class RemoteFolder:
         found = (_found(row) for row in rows if row["name"].strip("/") != self._path(names).strip("/"))  # S3 lists a folder's own mark
         return [one for one in found if names or one.name != HIDDEN]
 
+    def names(self, names: Names) -> list[str]:
+        """The names alone."""
+        return [one.name for one in self.scan(names)]
+
     def move(self, old: Names, new: Names) -> None:
         """Move; on an object store that is a copy and a deletion, so a crash between leaves both."""
         with _faults(old):

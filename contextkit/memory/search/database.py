@@ -47,6 +47,8 @@ def require_module(connection: sqlite3.Connection, module: str) -> None:
         connection.execute(f"CREATE VIRTUAL TABLE temp.probe USING {module}(x)")
         connection.execute("DROP TABLE temp.probe")
     except sqlite3.OperationalError as fault:
+        if "no such module" not in str(fault):
+            raise
         raise UsageError(
             f"searching needs SQLite's {module.upper()} module, and the SQLite of this Python has none: use a Python whose sqlite3 has "
             f"it (those of python.org, uv and conda do), SQLite here is {sqlite3.sqlite_version} ({fault})"
@@ -105,6 +107,9 @@ def _connect(path: str) -> sqlite3.Connection:
     try:
         require_module(connection, "fts5")
         _prepare(connection, path)
+    except sqlite3.DatabaseError as fault:
+        connection.close()
+        raise _unreadable(path, fault) from fault
     except BaseException:
         connection.close()
         raise
@@ -113,23 +118,19 @@ def _connect(path: str) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """Make the tables of a new file, check the version of an old one."""
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # a batch that was acknowledged survives a power cut
-        connection.execute("PRAGMA cache_size = -32768")  # KiB
-        connection.execute("BEGIN IMMEDIATE")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if version == 0 and tables == 0:
-            for statement in filter(str.strip, _TABLES.split(";")):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
-    except sqlite3.DatabaseError as fault:
-        raise _unreadable(path, fault) from fault
-    if tables and version != VERSION:
+    connection.execute("PRAGMA cache_size = -32768")  # KiB
+    (version,), (tables,) = (connection.execute(sql).fetchone() for sql in ("PRAGMA user_version", "SELECT count(*) FROM sqlite_master"))
+    if version != VERSION and (version or tables):
         found = f"an index of version {version}" if version else "a database of something else"
         raise StorageError(f"{path} holds {found}, this contextkit writes version {VERSION}: choose another path, feed the log to it anew")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")  # a batch that was acknowledged survives a power cut
+    connection.execute("BEGIN IMMEDIATE")
+    if connection.execute("PRAGMA user_version").fetchone() == (0,):  # another process may have made them in the meantime
+        for statement in filter(str.strip, _TABLES.split(";")):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
 
 
 def _unreadable(path: str, fault: sqlite3.DatabaseError) -> StorageError:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from contextkit.memory.reference import LINE_CHARACTERS
 from contextkit.memory.search.words import terms
@@ -75,12 +77,28 @@ def snippet(passage: str, asked: AbstractSet[str], size: int = SNIPPET_CHARACTER
     line = " ".join(passage.split())
     if len(line) <= size:
         return line
-    pieces = [(piece.start(), piece.end(), asked & set(terms(piece[0]))) for piece in _PIECE.finditer(line)]
-    hits = [(start, said) for start, _, said in pieces if said]
-    ahead = size * 3 // 4
-    heard = [(len(set().union(*(said for at, said in hits if start <= at < start + ahead))), -start) for start, _ in hits]
-    centre = -max(heard, default=(0, 0))[1]
-    earliest = max(0, min(centre - size // 4, len(line) - size))
+    pieces = [(piece.start(), piece.end(), asked & _said(piece[0])) for piece in _PIECE.finditer(line)]
+    best = _densest([(start, term) for start, _, said in pieces for term in said], size * 3 // 4)
+    earliest = max(0, min(best - size // 4, len(line) - size))
     shown = [(start, end) for start, end, _ in pieces if start >= earliest and end <= earliest + size]
-    first, last = shown[0][0], shown[-1][1]
+    first, last = (shown[0][0], shown[-1][1]) if shown else (earliest, earliest + size)
     return f"{'… ' if first else ''}{line[first:last]}{' …' if last < len(line) else ''}"
+
+
+def _densest(hits: list[tuple[int, str]], width: int) -> int:
+    """Where the first stretch of `width` characters begins that holds most different terms."""
+    window: Counter[str] = Counter()
+    best, most, first = 0, 0, 0
+    for at, term in hits:
+        window[term] += 1
+        while at - hits[first][0] >= width:
+            window -= Counter((hits[first][1],))  # drops what is counted no more
+            first += 1
+        if len(window) > most:
+            best, most = hits[first][0], len(window)
+    return best
+
+
+@lru_cache(maxsize=1 << 16)
+def _said(piece: str) -> frozenset[str]:
+    return frozenset(terms(piece))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import pairwise
 
 MAX_TERM = 64
@@ -30,28 +31,16 @@ _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 
-class _Stems(dict[str, str]):
-    """Word → the term it counts as, remembered: a text repeats its words."""
-
-    def __missing__(self, word: str) -> str:
-        stem = self[word] = _singular(word)[:MAX_TERM]
-        return stem
-
-
 def terms(text: str) -> list[str]:
     """Every term of a text that is indexed, in order.
 
     >>> terms("readReference() of Cafés, 缓存前")
     ['read', 'reference', 'of', 'cafe', '缓', '缓存', '存', '存前', '前']
     """
-    stems = _Stems()
-    found: list[str] = []
-    for word in words(text):
-        if word.isascii() or not _IS_UNSPACED.match(word):
-            found.append(stems[word])
-        else:
-            found.extend(_characters_and_pairs(word))
-    return found
+    spoken = words(text)
+    if text.isascii():
+        return [_stem(word) for word in spoken]
+    return [term for word in spoken for term in (_characters_and_pairs(word) if _IS_UNSPACED.match(word) else (_stem(word),))]
 
 
 def asked_terms(query: str) -> list[str]:
@@ -65,8 +54,7 @@ def asked_terms(query: str) -> list[str]:
 
 def asked_groups(query: str) -> list[list[str]]:
     """The terms of a query, those together that it wrote without a space: `memory/search.py` is one group of three."""
-    stems = _Stems()
-    groups = [[term for word in words(chunk) for term in _asked(word, stems)] for chunk in query.split()]
+    groups = [[term for word in words(chunk) for term in _asked(word)] for chunk in query.split()]
     return [group for group in groups if group]
 
 
@@ -79,9 +67,9 @@ def words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", _ACCENTS.sub("", plain)).casefold())
 
 
-def _asked(word: str, stems: _Stems) -> list[str]:
-    if word.isascii() or not _IS_UNSPACED.match(word):
-        return [stems[word]]
+def _asked(word: str) -> list[str]:
+    if not _IS_UNSPACED.match(word):
+        return [_stem(word)]
     return [first + second for first, second in pairwise(word)] or [word]
 
 
@@ -90,8 +78,14 @@ def _characters_and_pairs(word: str) -> list[str]:
     return [*found, word[-1]]
 
 
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    """The term a word counts as; remembered, for a text repeats its words."""
+    return _singular(word)[:MAX_TERM]
+
+
 def _singular(word: str) -> str:
-    """An English plural as its singular (Harman's S-stemmer, doi 10.1002/(SICI)1097-4571(199101)42:1<7::AID-ASI2>3.0.CO;2-P)."""
+    """An English plural as its singular, by the S-stemmer of Harman 1991 (How effective is suffixing?); other words as they are."""
     if len(word) < 4 or word[-1] != "s" or word[-2] in "us" or not word.isascii():
         return word
     if word.endswith("ies"):

@@ -131,7 +131,7 @@ def _allowed(wire: str, mask: Mask, tools: list[Tool]) -> Json:
 
 def _native(tool: Tool) -> Mapping[str, Json]:
     """The provider's own block of a tool, a plain function's where it has none."""
-    block: Mapping[str, Json] = tool.definition["native"]["block"] if tool.is_native else {"type": "function"}
+    block: Mapping[str, Json] = tool.definition["native"]["block"] if tool.is_native and "instead" not in tool.definition else {"type": "function"}
     return block
 
 
@@ -195,6 +195,8 @@ def telling(asked: Endpoint) -> Telling:
     >>> from contextkit.models import model_named
     >>> [telling(Endpoint("anthropic_messages", model_named(name))).name for name in ("claude-opus-5-5", "claude-opus-4-5")]
     ['system_notice', 'reminder']
+    >>> [telling(Endpoint("anthropic_messages", model_named("claude-opus-5-5"), (beta,))).name for beta in (TOOL_CHANGES, INLINE_TOOLS)]
+    ['tool_changes', 'tool_changes']
     """
     return next(row for row in TELLINGS if asked.wire in row.wires and row.holds(asked))
 

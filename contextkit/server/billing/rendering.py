@@ -20,7 +20,7 @@ from hashlib import blake2b
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.layout.layout import Layout
-from contextkit.layout.media import OPENAI_IMAGE
+from contextkit.log.media import OPENAI_IMAGE
 from contextkit.layout.normal_form import VERBATIM
 
 _PIECE = re.compile(rb" ?[A-Za-z]{1,5}|[0-9]{1,3}| ?[!-/:-@\[-`{-~]{1,2}|[\x80-\xff]{1,3}|\s{1,4}|[\x00-\x1f\x7f]")

@@ -23,6 +23,7 @@ from contextkit.providers import PARSERS
 from contextkit.providers.provider import Parsed
 from contextkit.server.billing.books import Said
 from contextkit.server.billing.rendering import prompt_ids, said_ids, text_ids
+from contextkit.server.refusals.engines import CHOICES
 from contextkit.server.refusals.openai import stateless, stream_options
 from contextkit.server.refusals.openai_shape import chat_fields, chat_tools, invalid, items, messages, responses_fields, responses_tools
 from contextkit.server.refusals.refusal import TEXT, Asked, Early, Refusal, Sent
@@ -51,6 +52,15 @@ class _Habits:
     """Whether it tells tokens cached and computed beside the usage."""
     is_salt_checked: bool = False
     """Whether a salt must have vLLM's form."""
+    tools: Callable[[Mapping[str, Json]], Json] = lambda body: body.get("tools")
+    """The tools a chat request's prompt is rendered with."""
+
+
+def _chosen_tools(body: Mapping[str, Json]) -> Json:
+    """SGLang renders no tool under `tool_choice: none`, and one under a named choice (0.5.23 serving_chat.py)."""
+    choice, tools = body.get("tool_choice"), body.get("tools") or []
+    named = choice.get("function", {}).get("name") if isinstance(choice, dict) else None
+    return None if choice == "none" else [tool for tool in tools if named in (None, tool["function"]["name"])] or None
 
 
 def _wants_logprobs(body: Mapping[str, Json]) -> bool:
@@ -59,7 +69,7 @@ def _wants_logprobs(body: Mapping[str, Json]) -> bool:
 
 _HABITS: Mapping[str, _Habits] = {
     "vllm": _Habits(("cache_salt",), _wants_logprobs, is_salt_checked=True),
-    "sglang": _Habits(("extra_key", "cache_salt"), lambda body: False),
+    "sglang": _Habits(("extra_key", "cache_salt"), lambda body: False, tools=_chosen_tools),
     "llamacpp": _Habits((), lambda body: body.get("cache_prompt") is False, has_timings=True),
     "tiered": _Habits(("cache_salt",), _wants_logprobs, is_salt_checked=True),
 }
@@ -81,7 +91,7 @@ class SelfHosted:
 
     def spoken(self, wire: Wire) -> Wire:
         """Any key, any model, fields nobody knows; no diagnosis."""
-        checks = (*_EARLY[wire.name], self._salted)
+        checks = (*_EARLY[wire.name], *CHOICES[self._engine.name][wire.name], self._salted)
         return replace(wire, early=checks, late=(), diagnose=lambda kept, now, read: None, is_remembered=lambda body: False)
 
     def provider(self, wire: Wire) -> str:
@@ -91,7 +101,8 @@ class SelfHosted:
     def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
         """A body for a model of any name."""
         name = sent.body["model"]
-        parsed = PARSERS[wire.name]({**sent.body, "model": _ROW})
+        shown = {"tools": self._habits.tools(sent.body)} if wire.name == openai_chat.WIRE.name else {}
+        parsed = PARSERS[wire.name]({**sent.body, "model": _ROW, **shown})
         model = replace(model_named(_ROW), name=name, provider=self._engine.name)
         return model, replace(parsed, model=name, params={**parsed.params, "model": name})
 
@@ -154,8 +165,9 @@ def _open(sent: Sent) -> Iterator[Refusal]:
 
 
 def _known(check: Early) -> Early:
-    """The check, fields it does not know let pass: each engine has many of its own."""
-    return lambda sent: (refusal for refusal in check(sent) if refusal.code != "unknown_parameter")
+    """The check, fields it does not know let pass: each engine has many of its own, and formats for replies."""
+    own = "response_format.type"
+    return lambda sent: (refusal for refusal in check(sent) if refusal.code != "unknown_parameter" and refusal.param != own)
 
 
 _EARLY: Mapping[str, tuple[Early, ...]] = {

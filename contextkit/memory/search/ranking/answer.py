@@ -16,7 +16,7 @@ from contextkit.memory.search.ranking.by_words import CANDIDATES, Place, by_word
 from contextkit.memory.search.ranking.fusion import diverse, fused
 from contextkit.memory.search.words import terms
 
-CHOSEN_FROM = 32
+CHOSEN_FROM = 24
 """Best documents of the fused list that diversity chooses from; more, when more are asked for."""
 
 _PASSAGES = """

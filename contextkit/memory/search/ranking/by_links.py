@@ -23,7 +23,7 @@ FRONTIER = 64
 
 
 def by_links(connection: sqlite3.Connection, seeds: list[str]) -> list[str]:
-    """The seeds and what is linked to them, worthiest first, ties by id; only the seeds where nothing is linked."""
+    """The seeds and what is linked to them, worthiest first, ties by id; nothing where nothing but the seeds is reached."""
     rows = _rows(connection, seeds[:SEEDS])
     worth = {rows[seed]: 1 / place for place, seed in enumerate(seeds[:SEEDS], 1)}
     frontier = dict(worth)
@@ -32,6 +32,8 @@ def by_links(connection: sqlite3.Connection, seeds: list[str]) -> list[str]:
         frontier = {row: found for row, found in reached.items() if found > worth.get(row, 0.0)}
         worth |= frontier
         frontier = _worthiest(connection, frontier)
+    if len(worth) == len(rows):
+        return []
     ids = _ids(connection, list(worth))
     return [ids[row] for row in sorted(worth, key=lambda row: (-worth[row], ids[row]))]
 

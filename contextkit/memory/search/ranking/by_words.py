@@ -18,11 +18,11 @@ from contextkit.canonical import canonical
 
 CANDIDATES = 64
 """Passages a list holds; those that tie with the last stay in."""
-ROWS_SCORED = 5_000
+ROWS_SCORED = 4_000
 """Passages one query scores at most."""
-ROWS_READ = 60_000
+ROWS_READ = 40_000
 """Rows of the words' lists one query goes through at most, the shortest lists first."""
-MAX_TERMS = 48
+MAX_TERMS = 24
 """Terms of a query that are used, the rarest."""
 _TIED = 4 * CANDIDATES
 """Room for ties behind the last candidate; are they more, a second and slower query tells them apart by id."""

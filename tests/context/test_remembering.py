@@ -1,0 +1,258 @@
+"""A conversation with a memory: what the model is told of what changed, what it plans, and what it still knows after a compaction."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses, tool
+from contextkit.errors import FileMissing, UsageError
+from contextkit.log.change import DateChanged, EffortChanged, FileChanged
+from contextkit.log.variation import Variation, repetition
+from contextkit.memory import FileMemory, Memory, Offload, Recitation
+from contextkit.providers.provider import Provider
+from tests.laws.wires import Server, answer
+
+_numbers = count()
+PROVIDERS = {
+    "anthropic": lambda: AnthropicMessages("claude-opus-5", max_tokens=1024),
+    "reminder": lambda: AnthropicMessages("claude-sonnet-4-5", max_tokens=1024),
+    "chat": lambda: OpenAIChat("gpt-6.1-sol"),
+    "responses": lambda: OpenAIResponses("gpt-6.1-sol"),
+}
+every_wire = pytest.mark.parametrize("name", PROVIDERS)
+PAGE = "\n".join(f"row {number}: {number * number}" for number in range(4_000))
+
+
+@tool
+def fetch(url: str) -> str:
+    """Get a page."""
+    return PAGE
+
+
+def files() -> FileMemory:
+    return FileMemory(f"memory://remembering-{next(_numbers)}")
+
+
+class Loop:
+    """A context and the provider it talks to, which sees bytes only."""
+
+    def __init__(self, provider: Provider, **given: Any) -> None:
+        self.now = 1_000_000.0
+        self.server = Server()
+        self.context = Context(provider, system="You are careful. " * 400, tools=[fetch], clock=lambda: self.now, **given)
+
+    def reply(self, *said: Any, context: Context | None = None) -> Any:
+        """Send the next request and keep what the model says; gives what it was billed."""
+        context = context or self.context
+        request = context.request()
+        usage = self.server.bill(request.wire, request.body, self.now)
+        context.receive(answer(request.wire, f"r{next(_numbers)}", list(said), usage), request)
+        self.now += 5.0
+        return usage
+
+    def browse(self, value: object = PAGE, **more: Any) -> Any:
+        """One call, answered."""
+        self.reply(("call", f"c{next(_numbers)}", "fetch", {"url": "https://example.com"}))
+        return self.context.result(self.context.calls[0], value, **more)
+
+
+def sent(context: Context) -> list[Any]:
+    body = context.request()
+    return list(body["messages"] if "messages" in body else body["input"])
+
+
+@every_wire
+def test_a_change_is_told_once_in_the_provider_s_own_way(name: str) -> None:
+    loop = Loop(PROVIDERS[name]())
+    loop.context.user("Go.")
+    first = loop.context.notice(DateChanged("2026-11-21"))
+    assert loop.context.notice(DateChanged("2026-11-21")) == first
+    loop.context.notice(EffortChanged("low"))
+    loop.context.notice(FileChanged("a.py"))
+    assert loop.context.notice(FileChanged("a.py")).sequence > first.sequence + 2
+    told = sent(loop.context)[1:] if name in ("chat", "responses") else sent(loop.context)
+    wanted: Any = {
+        "anthropic": ("system", "The date is now 2026-11-21."),
+        "reminder": ("user", "<system>The date is now 2026-11-21.</system>"),
+        "chat": ("developer", "The date is now 2026-11-21."),
+        "responses": ("developer", "The date is now 2026-11-21."),
+    }[name]
+    blocks = [(message["role"], block["text"]) for message in told if "role" in message for block in message["content"]]
+    assert wanted in blocks and blocks[0] == ("user", "Go.")
+    assert ({"type": "configuration_update", "reasoning": {"effort": "low"}} in told) == (name == "responses")
+    again = Context(PROVIDERS[name](), log=loop.context.log)
+    assert again.request().body == loop.context.request().body
+
+
+def test_a_change_waits_until_somebody_speaks_to_the_model() -> None:
+    loop = Loop(PROVIDERS["anthropic"]())
+    loop.context.user("Go.")
+    loop.reply(("text", "Gone."))
+    loop.context.notice(DateChanged("2026-11-22"))
+    assert sent(loop.context)[-1]["role"] == "assistant"
+    loop.context.user("And now?")
+    assert [message["role"] for message in sent(loop.context)[-2:]] == ["user", "system"]
+
+
+@every_wire
+def test_a_large_result_is_stored_when_it_comes_and_read_in_parts(name: str) -> None:
+    memory = Memory(files(), offload=Offload(above_tokens=1_000, preview_tokens=100))
+    loop = Loop(PROVIDERS[name](), memory=memory)
+    loop.context.user("Read it.")
+    entry = loop.browse(source="https://example.com")
+    assert len(entry.body) < 2_000 and loop.context.restore(entry) == [{"type": "text", "text": PAGE}]
+    name_of = next(word.rstrip(",") for word in entry.body.decode().split() if len(word.rstrip(",")) == 16)
+    loop.reply(("call", "read", "read_reference", {"id": name_of, "start_line": 3_999, "n_lines": 2}))
+    shown = loop.context.calls[0].run()
+    assert isinstance(shown, str) and shown.startswith("row 3998: 15984004\nrow 3999: 15992001\n[lines 3999 to 4000 of 4000]")
+    assert loop.context.restore(name_of) == PAGE.encode()
+
+
+def test_an_error_keeps_its_type_its_message_and_its_last_frames() -> None:
+    loop = Loop(PROVIDERS["anthropic"](), memory=Memory(files(), offload=Offload(1_000, 100)))
+    loop.context.user("Run it.")
+    trace = "RuntimeError in the build\n" + "".join(f'File "m{i}.py", line {i}\n' for i in range(2_000)) + "ValueError: no such part"
+    entry = loop.browse(RuntimeError(trace))
+    shown = str(sent(loop.context)[-1])
+    assert "RuntimeError: RuntimeError in the build" in shown and "ValueError: no such part" in shown and 'm1999.py' in shown
+    assert loop.context.restore(entry)[0]["text"] == f"RuntimeError: {trace}"
+
+
+def test_a_store_that_takes_no_more_leaves_the_result_in_the_window_and_says_so() -> None:
+    loop = Loop(PROVIDERS["anthropic"](), memory=FileMemory(f"memory://full-{next(_numbers)}", max_bytes=1_000))
+    loop.context.user("Read it.")
+    with pytest.warns(UserWarning, match="stays in the window"):
+        entry = loop.browse()
+    assert PAGE.splitlines()[2_000] in entry.body.decode() and loop.context.restore(entry)[0]["text"] == PAGE
+
+
+@every_wire
+def test_the_plan_is_said_again_at_the_tail_and_what_was_said_stays(name: str) -> None:
+    memory = Memory(files(), recitation=Recitation(every_replies=3, every_calls=None, beyond_tokens=None))
+    loop = Loop(PROVIDERS[name](), memory=memory)
+    assert memory.todo is not None
+    loop.context.user("Go.")
+    before = str(sent(loop.context))
+    memory.todo.add(["find", "write"])
+    for _ in range(7):
+        loop.browse("ok")
+    said = [entry.sequence for entry in loop.context.log if entry.kind == "notice"]
+    assert len(said) == 3  # when the list was new, and after three replies each
+    assert "Still to do" not in before and str(sent(loop.context)).count("Still to do") == 3
+    assert "Still to do" not in str(loop.context.request().get("system", ""))
+    memory.todo.mark([1, 2], "done")
+    for _ in range(4):
+        loop.browse("ok")
+    assert sum(entry.kind == "notice" for entry in loop.context.log) == 3
+
+
+def test_words_that_pass_are_refused_where_thinking_is_bound_to_them() -> None:
+    with pytest.raises(UsageError, match="binds its thinking"):
+        Context(AnthropicMessages("claude-opus-5-5", max_tokens=1), memory=Memory(files(), recitation=Recitation(stays=False)))
+
+
+@every_wire
+def test_a_summary_is_asked_for_over_the_cached_prefix_and_the_new_epoch_says_what_matters(name: str) -> None:
+    memory = Memory(files(), offload=Offload(1_000, 100))
+    loop = Loop(PROVIDERS[name](), memory=memory)
+    assert memory.todo is not None
+    loop.context.user("Find the three cheapest GPUs.")
+    loop.browse()
+    memory.todo.add(["compare", "write"])
+    loop.browse("small")
+    loop.reply(("text", "One more look."))
+    side = loop.context.summarising()
+    request, before = side.request(), loop.context.request()
+    billed = loop.server.bill(request.wire, request.body, loop.now)
+    side.receive(answer(request.wire, "summary", [("text", "Two found.")], billed), request)
+    assert (billed.read or 0) >= 0.9 * (before.predicted.read or 0) > 0
+    assert loop.context.log[-1].kind == "assistant" and len(loop.context.ledger) == 4
+    epoch = loop.context.compact(side)
+    shown = str(sent(loop.context))
+    wanted = ("Find the three cheapest GPUs.", "Two found.", "1. compare", "read_reference", next(iter(memory.references._by_id)))
+    assert all(words in shown for words in wanted)
+    assert "One more look." not in shown and epoch.sequence == len(loop.context.log) - 1
+    result = next(entry for entry in loop.context.log if entry.kind == "result")
+    assert loop.context.restore(result) == [{"type": "text", "text": PAGE}]
+
+
+def test_old_results_become_references_and_what_stands_before_them_is_read_from_cache() -> None:
+    loop = Loop(PROVIDERS["anthropic"](), memory=Memory(files(), offload=Offload(20_000, 100)))
+    loop.context.user("Go.")
+    loop.reply(("text", "First " * 3_000), ("thinking", "hm", "c2ln"))
+    loop.context.user("On.")
+    old = [loop.browse() for _ in range(3)]
+    loop.reply(("text", "Seen."))
+    loop.context.user("And?")
+    before = loop.context.request().predicted
+    epoch = loop.context.compact_results(before=old[2], above_tokens=200)
+    assert epoch is not None and loop.context.compact_results(before=old[2], above_tokens=200) is None
+    after = loop.context.request().predicted
+    assert (after.prompt or 0) < 0.55 * (before.prompt or 0)
+    assert (after.read or 0) > 3_000  # the head, and the words before the first result
+    assert b"c2ln" in loop.context.request().body  # thinking before the first change still holds
+    assert [loop.context.restore(entry) for entry in old] == [[{"type": "text", "text": PAGE}]] * 3
+    again = Context(PROVIDERS["anthropic"](), log=loop.context.log, memory=loop.context.memory)
+    assert again.request().body == loop.context.request().body
+
+
+def test_claude_s_own_compaction_goes_back_first_and_as_it_came() -> None:
+    loop = Loop(AnthropicMessages("claude-opus-5", max_tokens=1024, betas=["compact-2026-09-04"]))
+    loop.context.user("Go.")
+    loop.reply(("text", "Gone."))
+    request = loop.context.request(compaction={"type": "summarize"})
+    block = {"type": "compaction", "content": "They went.", "signature": "c2ln", "encrypted_content": "ZW5j"}
+    reply = answer(request.wire, "c", [], loop.server.bill(request.wire, request.body, loop.now), "compaction")
+    assert loop.context.receive({**reply, "content": [block]}, request).kind == "epoch"  # type: ignore[union-attr]
+    loop.context.user("And now?")
+    loop.context.notice(DateChanged("2026-11-21"))
+    first, second, third = sent(loop.context)
+    assert first == {"role": "assistant", "content": [block]}
+    assert (second["role"], third["role"]) == ("user", "system")
+    assert len(loop.context.ledger) == 2
+
+
+def test_openai_s_own_compaction_stands_in_place_of_the_input() -> None:
+    loop = Loop(OpenAIResponses("gpt-6.1-sol"))
+    loop.context.user("Go.")
+    loop.reply(("text", "Gone."))
+    loop.context.request()  # what client.responses.compact is given
+    items = [
+        {"type": "message", "id": "m", "role": "user", "status": "completed", "content": [{"type": "input_text", "text": "Go."}]},
+        {"type": "compaction", "id": "cmp_1", "encrypted_content": "ZW5j"},
+    ]
+    usage = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12, "input_tokens_details": {"cached_tokens": 0}}
+    loop.context.receive({"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": items, "usage": usage})
+    loop.context.user("And now?")
+    told = sent(loop.context)[1:]
+    assert [item.get("type", "message") for item in told] == ["message", "compaction", "message"]
+    assert told[1]["encrypted_content"] == "ZW5j"
+
+
+def test_a_rut_is_seen_and_left_by_telling_results_in_other_forms() -> None:
+    plain, varied = (Loop(PROVIDERS["anthropic"](), variation=given) for given in (None, Variation(1, is_always=True)))
+    for loop in plain, varied:
+        loop.context.user("Go.")
+        for number in range(30):
+            loop.browse("\n".join(f"order {number} line {line} was shipped" for line in range(9)))
+    assert repetition(plain.context.log).rate > 0.9
+    assert repetition(varied.context.log).rate < repetition(plain.context.log).rate - 0.1
+    results = [entry for entry in varied.context.log if entry.kind == "result"]
+    assert [varied.context.restore(entry)[0]["text"] for entry in results] == [
+        "\n".join(f"order {number} line {line} was shipped" for line in range(9)) for number in range(30)
+    ]
+
+
+def test_what_needs_a_memory_says_so() -> None:
+    loop = Loop(PROVIDERS["anthropic"]())
+    loop.context.user("Go.")
+    for ask in (lambda: loop.context.restore("ab" * 8), lambda: loop.context.compact_results(0)):
+        with pytest.raises(UsageError, match="memory=FileMemory"):
+            ask()
+    with pytest.raises(UsageError, match="not replied"):
+        _ = loop.context.last_text
+    with pytest.raises(FileMissing):
+        Context(PROVIDERS["anthropic"](), memory=files()).restore("ab" * 8)

@@ -1,0 +1,175 @@
+"""Facts have two times; what is known at one moment of another agrees with a plain search through all that was learned."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, UsageError
+from contextkit.log.log import Log
+from contextkit.memory.facts.facts import Facts
+
+
+@dataclass(frozen=True)
+class Told:
+    """One thing learned, or an end."""
+
+    subject: str
+    relation: str
+    value: str | None
+    begin: float
+    end: float
+    at: float
+    is_beside: bool
+
+
+MOMENTS = st.integers(0, 8).map(float)
+SPANS = st.one_of(
+    st.just((-math.inf, math.inf)), st.tuples(MOMENTS, st.sampled_from([1.0, 3.0, math.inf])).map(lambda span: (span[0], span[0] + span[1]))
+)
+TOLD = st.builds(
+    lambda subject, relation, value, span, at, is_beside: Told(subject, relation, value, *span, at, is_beside),
+    st.sampled_from(["Anna", "Bert"]), st.sampled_from(["lives in", "likes"]), st.sampled_from([None, "x", "y", "z"]),
+    SPANS, MOMENTS, st.booleans(),
+)  # fmt: skip
+
+
+def keep(facts: Facts, told: Told, number: int) -> None:
+    if told.value is None:
+        facts.end(told.subject, told.relation, valid_to=max(told.begin, 0.0), episode=f"entry/{number}", at=told.at)
+    else:
+        facts.learn(
+            told.subject, told.relation, told.value, valid_from=told.begin, valid_to=told.end, episode=f"entry/{number}", at=told.at,
+            is_beside=told.is_beside,
+        )  # fmt: skip
+
+
+def oracle(learned: list[Told], moment: float, known_at: float) -> list[tuple[str, str, str, str]]:
+    """Every statement against every other: it holds when it has begun and not ended, and nothing in its slot begins later."""
+
+    def slot(told: Told) -> tuple[object, ...]:
+        return told.subject, told.relation, told.value if told.is_beside and told.value is not None else None
+
+    def begin(told: Told) -> float:
+        return max(told.begin, 0.0) if told.value is None else told.begin
+
+    known = [(number, told) for number, told in enumerate(learned) if told.at <= known_at and begin(told) <= moment]
+    found = []
+    for number, told in known:
+        rivals = [(begin(other), other.at, n) for n, other in known if slot(other) == slot(told) and n != number]
+        if told.value is not None and moment < told.end and all(rival < (begin(told), told.at, number) for rival in rivals):
+            found.append((told.subject, told.relation, told.value, f"entry/{number}"))
+    return sorted(found)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(TOLD, max_size=9))
+def test_what_holds_is_what_a_search_through_everything_finds(learned: list[Told]) -> None:
+    facts = Facts()
+    for number, told in enumerate(learned):
+        keep(facts, told, number)
+    for moment in (-1.0, 0.0, 2.0, 3.0, 5.0, 8.0, 100.0):
+        for known_at in (0.0, 3.0, 5.0, math.inf):
+            held = facts.true_at(moment, known_at)
+            assert sorted((one.subject, one.relation, one.value, one.episode) for one in held) == oracle(learned, moment, known_at)
+            history = [one for subject in ("Anna", "Bert") for one in facts.about(subject, known_at) if one.holds_at(moment)]
+            assert sorted(history, key=lambda one: one.sequence) == sorted(held, key=lambda one: one.sequence)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TOLD, max_size=7), TOLD)
+def test_learning_more_changes_nothing_that_was_known_before_and_deletes_nothing(learned: list[Told], more: Told) -> None:
+    facts = Facts()
+    for number, told in enumerate(learned):
+        keep(facts, told, number)
+    later = Told(more.subject, more.relation, more.value, more.begin, more.end, 9.0, more.is_beside)
+    before = [facts.true_at(moment, 8.0) for moment in range(9)], facts.about("Anna", 8.0)
+    episodes = {one.episode for one in facts.about("Anna")}
+    keep(facts, later, len(learned))
+    assert ([facts.true_at(moment, 8.0) for moment in range(9)], facts.about("Anna", 8.0)) == before
+    assert episodes <= {one.episode for one in facts.about("Anna")}
+
+
+def test_a_contradiction_ends_the_older_fact_and_says_which_ended_it() -> None:
+    facts = Facts()
+    facts.learn("Anna", "lives in", "Paris", valid_from=10.0, episode="entry/1", at=11.0)
+    rome = facts.learn("Anna", "lives in", "Rome", valid_from=20.0, episode="entry/2", at=25.0)
+    paris = facts.about("Anna")[0]
+    assert (paris.value, paris.valid_to, paris.ended_by, paris.episode) == ("Paris", 20.0, rome.sequence, "entry/1")
+    assert [one.value for one in facts.true_at(22.0, known_at=24.0)] == ["Paris"]
+    assert [one.value for one in facts.true_at(22.0)] == ["Rome"]
+
+
+def test_late_knowledge_of_an_earlier_time_ends_the_right_fact() -> None:
+    facts = Facts()
+    facts.learn("Anna", "lives in", "Paris", valid_from=10.0, episode="e", at=11.0)
+    facts.learn("Anna", "lives in", "Rome", valid_from=30.0, episode="e", at=31.0)
+    oslo = facts.learn("Anna", "lives in", "Oslo", valid_from=20.0, episode="e", at=40.0)
+    assert oslo.valid_to == 30.0
+    assert [(one.value, one.valid_from, one.valid_to) for one in facts.about("Anna")] == [
+        ("Paris", 10.0, 20.0), ("Oslo", 20.0, 30.0), ("Rome", 30.0, None),
+    ]  # fmt: skip
+    assert [one.value for one in facts.true_at(math.inf)] == ["Rome"]
+    earlier = facts.learn("Anna", "lives in", "Bern", valid_from=1.0, valid_to=5.0, episode="e", at=50.0)
+    assert earlier.valid_to == 5.0 and earlier.ended_by is None and facts.true_at(7.0) == []
+
+
+def test_a_correction_leaves_what_was_believed_to_be_asked_for() -> None:
+    facts = Facts()
+    facts.learn("build", "takes", 4, valid_from=10.0, episode="e", at=11.0)
+    facts.learn("build", "takes", 40, valid_from=10.0, episode="e", at=12.0)
+    assert [one.value for one in facts.true_at(15.0)] == [40]
+    assert [(one.value, one.valid_to) for one in facts.about("build")] == [(4, 10.0), (40, None)]
+    assert [one.value for one in facts.true_at(15.0, known_at=11.5)] == [4]
+
+
+def test_values_may_stand_beside_each_other_and_end_one_by_one() -> None:
+    facts = Facts()
+    for value in ("tea", "coffee"):
+        facts.learn("Anna", "likes", value, valid_from=1.0, episode="e", at=1.0, is_beside=True)
+    facts.end("Anna", "likes", "tea", valid_to=5.0, episode="e", at=6.0)
+    assert [one.value for one in facts.true_at(4.0)] == ["tea", "coffee"]
+    assert [one.value for one in facts.true_at(5.0, relation="likes", subject="Anna")] == ["coffee"]
+
+
+def test_facts_survive_on_disk_with_one_writer(tmp_path: Path) -> None:
+    with Facts.open(tmp_path / "facts.jsonl") as facts:
+        facts.learn("Anna", "age", {"years": 30}, episode="entry/1", at=5.0)
+        facts.end("Anna", "age", valid_to=9.0, episode="entry/2", at=9.0)
+        expected = facts.about("Anna")
+        with pytest.raises(LogLocked):
+            Facts.open(tmp_path / "facts.jsonl")
+    with Facts.open(tmp_path / "facts.jsonl") as again:
+        assert again.about("Anna") == expected and len(again) == 2 and expected[0].valid_from == -math.inf
+
+
+def test_a_log_of_something_else_is_refused(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "log.jsonl")
+    log.append("user", {"content": []})
+    log.close()
+    with pytest.raises(LogCorrupt, match="no fact"):
+        Facts.open(tmp_path / "log.jsonl")
+    Log.open(tmp_path / "log.jsonl").close()  # the lock was given back
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"value": None}, UsageError), ({"subject": " "}, UsageError), ({"episode": ""}, UsageError), ({"relation": 3}, UsageError),
+        ({"valid_from": math.nan}, UsageError), ({"valid_from": 5.0, "valid_to": 5.0}, UsageError), ({"valid_from": math.inf}, UsageError),
+        ({"at": math.inf}, UsageError), ({"at": "now"}, UsageError), ({"value": {1, 2}}, NotSerialisable),
+        ({"value": math.nan}, NotSerialisable),
+    ],
+)  # fmt: skip
+def test_what_says_nothing_is_refused_and_not_kept(changed: dict[str, Any], error: type[Exception]) -> None:
+    facts = Facts()
+    given_: dict[str, Any] = {"subject": "Anna", "relation": "age", "value": 30, "episode": "e", "at": 1.0, **changed}
+    with pytest.raises(error):
+        facts.learn(given_.pop("subject"), given_.pop("relation"), given_.pop("value"), **given_)
+    assert len(facts) == 0
