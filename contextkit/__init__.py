@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from contextkit.lint.guard.watch import watch as watch
     from contextkit.log.entry import Entry as Entry
     from contextkit.log.log import Log as Log
+    from contextkit.log.variation import Variation as Variation
+    from contextkit.memory.filestore import FileMemory as FileMemory
+    from contextkit.memory.reference import Reference as Reference
+    from contextkit.memory.todo import Todo as Todo
     from contextkit.providers.anthropic.messages import AnthropicMessages as AnthropicMessages
     from contextkit.providers.openai.chat import OpenAIChat as OpenAIChat
     from contextkit.providers.openai.responses import OpenAIResponses as OpenAIResponses
@@ -30,16 +34,20 @@ _PLACES = {
     "Context": "contextkit.context",
     "ContextKitError": "contextkit.errors",
     "Entry": "contextkit.log.entry",
+    "FileMemory": "contextkit.memory.filestore",
     "Ledger": "contextkit.ledger.ledger",
     "Log": "contextkit.log.log",
     "OpenAIChat": "contextkit.providers.openai.chat",
     "OpenAIResponses": "contextkit.providers.openai.responses",
     "Phase": "contextkit.tools.phases",
     "Phases": "contextkit.tools.phases",
+    "Reference": "contextkit.memory.reference",
     "Request": "contextkit.providers.request",
+    "Todo": "contextkit.memory.todo",
     "Tool": "contextkit.tools.tool",
     "Toolbox": "contextkit.tools.toolbox",
     "Usage": "contextkit.cache.usage",
+    "Variation": "contextkit.log.variation",
     "simulate": "contextkit.simulator.simulate",
     "tool": "contextkit.tools.tool",
     "watch": "contextkit.lint.guard.watch",

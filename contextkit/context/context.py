@@ -92,9 +92,12 @@ class Context(Remembering):
         name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
         return self._append("result", self._keeping.written({"call_id": call_id, "name": name, **answer(value, is_error)}, source))
 
-    async def run_calls(self, limit: int = 8) -> list[Entry]:
-        """Run every open call, at most `limit` at a time; each result is kept as it comes and rendered in call order."""
-        return await run_all(self.calls, self.result, limit)
+    async def run_calls(self, limit: int = 8, tries: int = 1) -> list[Entry]:
+        """Run every open call, at most `limit` at a time; each result is kept as it comes and rendered in call order.
+
+        A call that fails is made again, up to `tries` times; its failures are kept in its result.
+        """
+        return await run_all(self.calls, self.result, limit, tries)
 
     def interrupt(self, reason: str) -> list[Entry]:
         """Answer every open call with an error that says why nobody ran it."""

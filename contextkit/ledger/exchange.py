@@ -100,11 +100,12 @@ class Exchange:
     """Why it did not end well: `aborted`, `cut`, `overloaded_error`, …; None when it did."""
 
 
-RemarkKind = Literal["verdict", "project", "agent", "caller", "repair", "compaction", "setting", "sum"]
+RemarkKind = Literal["verdict", "project", "agent", "caller", "repair", "compaction", "setting", "sum", "passed"]
 """verdict: the provider's own diagnosis of a call (`system_changed`); project: where a conversation was held; agent: who a lane is;
 caller: `file:line` of the code that sent a call; repair: what a proxy changed in a request before passing it on; compaction: what rewrote
 the history since the call before in the lane; setting: a request setting that is another one than that call's (`effort low → high`);
-sum: what each row of a lane adds up, where rows are no calls, as between two scrapes of an engine's counters."""
+sum: what each row of a lane adds up, where rows are no calls, as between two scrapes of an engine's counters; passed: what went through a
+proxy and is no model call it knows, in sizes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Remark:
     kind: RemarkKind
     """What it says."""
     about: str
-    """Id of the exchange (verdict, caller, repair, compaction, setting), the session (project), or `session/lane` (agent, sum)."""
+    """Id of the exchange (verdict, caller, repair, compaction, setting), the session (project), `session/lane` (agent, sum),
+    or the run of the proxy (passed)."""
     text: str
     """In as few words as it has: `system_changed`, `prompts.py:41`, `researcher`."""

@@ -7,6 +7,7 @@ larger than memory. Whoever adds up, draws or lists reads this.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 
 from contextkit import prices
@@ -44,15 +45,32 @@ class Judged:
     """Who its lane is: a remark's word, else the lane's name."""
 
 
-def judged(records: Iterable[Record]) -> Iterator[Judged]:
-    """Each exchange of `records`, in order; a remark speaks of what comes after it."""
-    judge, said, index = Judge(), _Said(), 0
-    for record in records:
+class Judging:
+    """Is shown a recording record by record, and judges each call as it comes; a remark speaks of what comes after it."""
+
+    __slots__ = ("_index", "_judge", "_said")
+
+    def __init__(self) -> None:
+        self._judge, self._said, self._index = Judge(), _Said(), 0
+
+    def hear(self, record: Record) -> Judged | None:
+        """The next record; gives its call, None for a remark."""
         if isinstance(record, Remark):
-            said.hear(record)
-        else:
-            yield _judged(index, record, said.judged(judge, record), said)
-            index += 1
+            self._said.hear(record)
+            return None
+        call = _judged(self._index, record, self._said.judged(self._judge, record), self._said)
+        self._index += 1
+        return call
+
+    def copied(self) -> Judging:
+        """Another one that knows what this one knows, and goes on by itself."""
+        return deepcopy(self, {id(NOTHING_SAID): NOTHING_SAID})
+
+
+def judged(records: Iterable[Record]) -> Iterator[Judged]:
+    """Each exchange of `records`, in order, as `Judging` sees it."""
+    hear = Judging().hear
+    return (call for record in records if (call := hear(record)) is not None)
 
 
 class _Said:

@@ -157,7 +157,7 @@ _TOTALS: tuple[tuple[str, Callable[[Row], str], int], ...] = (
 def _missed(contents: Contents, console: Console) -> Table:
     is_wide, has_verdicts = console.width >= NARROW, bool(contents.verdicts)
     middle = [*([("where", False)] if is_wide else []), *([("provider", False)] if is_wide and has_verdicts else [])]
-    table = _table(("call", True), ("cause", False), *middle, ("lost tokens", True), ("cost", True))
+    table = _table(("call", True), ("cause", False), *middle, ("lost tokens" if is_wide else "lost", True), ("cost", True))
     for miss in dearest_misses(contents.summary.losses, SHOWN):
         said = [_where(miss), *([_said(contents.verdicts, miss)] if has_verdicts else [])] if is_wide else []
         cells = [_cell(words, console) for words in said]

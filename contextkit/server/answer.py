@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from traceback import format_tb
 from typing import TYPE_CHECKING, Any, cast
 
 from contextkit.cache.prefix_cache import Lease, PrefixCache
@@ -128,10 +129,21 @@ def refused(state: State, wire: Wire, refusal: Refusal) -> Outcome:
 
 def failed(state: State, wire: Wire, fault: Exception) -> Outcome:
     """A mistake in our own code, or in the callable that replies: logged with its trace, answered with a 500 that no SDK retries."""
-    logging.getLogger("contextkit.server").error("request failed", exc_info=fault)
+    logging.getLogger("contextkit.server").error("request failed: %s", trace_of(fault))
     what = str(fault) if isinstance(fault, ContextKitError) else type(fault).__name__
     refusal = wire.fault(500, None, f"the local server could not answer: {what}; its log has the trace")
     return _json(state, wire, 500, wire.error(refusal), ("x-should-retry", "false"))
+
+
+def trace_of(fault: BaseException) -> str:
+    """Where a fault came from, without its text, which may quote a prompt or a header; an error of ours says what it says.
+
+    >>> trace_of(KeyError("what the user said"))
+    'KeyError'
+    """
+    kind, frames = type(fault).__name__, "".join(format_tb(fault.__traceback__))
+    what = f"{kind}: {fault}" if isinstance(fault, ContextKitError) else kind
+    return f"{what}\n{frames}".rstrip()
 
 
 def _json(state: State, wire: Wire, status: int, value: Json, *headers: tuple[str, str]) -> Outcome:

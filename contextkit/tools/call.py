@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 from contextkit.canonical import Json
 from contextkit.errors import InvalidCall, UsageError
+from contextkit.tools.render import Tried
 from contextkit.tools.tool import Tool
 
 T = TypeVar("T")
@@ -42,19 +43,32 @@ class Call:
         """Why it may not be made in the present phase, in words for the model; None where it may."""
         return self._refusal(self.name)
 
-    def run(self) -> object:
-        """Validate the arguments and run the tool; its value, or the exception it raised, which `context.result` renders as an error."""
-        try:
-            return self._known().run(self.arguments)
-        except Exception as error:
-            return _answerable(error)
+    def run(self, tries: int = 1) -> object:
+        """Validate the arguments and run the tool; its value, or the exception it raised, which `context.result` renders as an error.
 
-    async def arun(self) -> object:
+        A tool that fails is run again, up to `tries` times in all; what failed before stands in the result, in front of what came last.
+        """
+        failures: list[Exception] = []
+        for _ in range(_checked(tries)):
+            try:
+                return _tried(failures, self._known().run(self.arguments))
+            except Exception as error:
+                failures.append(_answerable(error))
+                if isinstance(error, InvalidCall):
+                    break
+        return _tried(failures[:-1], failures[-1])
+
+    async def arun(self, tries: int = 1) -> object:
         """`run` for async tools; sync ones run in a thread."""
-        try:
-            return await self._known().arun(self.arguments)
-        except Exception as error:
-            return _answerable(error)
+        failures: list[Exception] = []
+        for _ in range(_checked(tries)):
+            try:
+                return _tried(failures, await self._known().arun(self.arguments))
+            except Exception as error:
+                failures.append(_answerable(error))
+                if isinstance(error, InvalidCall):
+                    break
+        return _tried(failures[:-1], failures[-1])
 
     def begin(self) -> None:
         """Note durably that the side effect is about to happen: after a crash `was_started` says so."""
@@ -74,8 +88,8 @@ class Call:
         return self.tool
 
 
-async def run_all(calls: Iterable[Call], answer: Callable[[Call, object], T], limit: int) -> list[T]:
-    """Run calls, at most `limit` at a time, and `answer` each as it ends, in a thread; gives the answers in call order.
+async def run_all(calls: Iterable[Call], answer: Callable[[Call, object], T], limit: int, tries: int = 1) -> list[T]:
+    """Run calls, at most `limit` at a time and each up to `tries` times, and `answer` each as it ends, in a thread; in call order.
 
     Raises the program's own mistake (a tool with nothing to run) when all others are answered, `UsageError` for a limit below 1.
     """
@@ -85,7 +99,7 @@ async def run_all(calls: Iterable[Call], answer: Callable[[Call, object], T], li
 
     async def settle(call: Call) -> T:
         async with gate:
-            value = await call.arun()
+            value = await call.arun(tries)
         return await asyncio.to_thread(answer, call, value)
 
     settled = await asyncio.gather(*map(settle, calls), return_exceptions=True)
@@ -93,6 +107,16 @@ async def run_all(calls: Iterable[Call], answer: Callable[[Call, object], T], li
         if isinstance(outcome, BaseException):
             raise outcome
     return [outcome for outcome in settled if not isinstance(outcome, BaseException)]
+
+
+def _checked(tries: int) -> int:
+    if type(tries) is not int or tries < 1:
+        raise UsageError(f"tries={tries!r}: how often a call is made at most, 1 or more")
+    return tries
+
+
+def _tried(failures: list[Exception], value: object) -> object:
+    return Tried(tuple(failures), value) if failures else value
 
 
 def _answerable(error: Exception) -> Exception:

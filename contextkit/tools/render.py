@@ -65,12 +65,26 @@ def render_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of a call that was made more than once."""
+
+    failures: tuple[BaseException, ...]
+    """What went wrong before, in order; kept, since a model learns from it."""
+    value: object
+    """What the last try gave: a value, or its exception."""
+
+
 def answer(value: object, is_error: bool = False) -> dict[str, Json]:
-    """`content` and `is_error` of a result; an exception is always an error.
+    """`content` and `is_error` of a result; an exception is always an error, and earlier tries stand in front.
 
     >>> answer(ValueError("no such file"))
     {'content': [{'type': 'text', 'text': 'ValueError: no such file'}], 'is_error': True}
     """
+    if isinstance(value, Tried):
+        last = answer(value.value, is_error)
+        tries = [f"Try {number} failed: {render_error(error)}" for number, error in enumerate(value.failures, 1)]
+        return {**last, "content": [{"type": "text", "text": "\n".join(tries)}, *last["content"]]}
     if isinstance(value, BaseException):
         return {"content": [{"type": "text", "text": render_error(value)}], "is_error": True}
     return {"content": render_result(value), "is_error": is_error}

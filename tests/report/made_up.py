@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from random import Random
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.judged import judged
 from contextkit.ledger.row import Record
 from contextkit.report.contents import Contents, Gathering
@@ -47,6 +48,20 @@ def many_sessions(sessions: int, turns: int = 12) -> Iterator[Record]:
                 usage = Usage(2, 9_000 * (turn > 0), 9_000 if turn == 0 else 700, 0, 90)
                 at = start + 30 + 20 * turn
                 yield Exchange(f"{name}-a{turn}", name, "a1", at, at + 1, at + 4, "anthropic", SONNET, None, usage, None, None)
+
+
+def with_bodies(turns: int = 8, session: str = "clock") -> Iterator[Record]:
+    """A session whose bodies were recorded: the clock in its system text moves at every call, a key stands beside it."""
+    for turn in range(turns):
+        said = [{"role": ("user", "assistant")[n % 2], "content": f"turn {n} <b>&"} for n in range(2 * turn + 1)]
+        text = f"{RULES} key {KEY} It is 10:{30 + turn}."
+        system = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+        body = json.dumps({"model": OPUS, "max_tokens": 9, "system": system, "messages": said}).encode()
+        at, usage = START + 20 * turn, Usage(20 + 9 * turn, 0, 9_000, 0, 50)
+        yield Exchange(f"{session}-{turn}", session, "main", at, at + 1, at + 3, "anthropic", OPUS, Bodies(body), usage, None, None)
+
+
+RULES, KEY = "You are careful. " * 1_800, "sk-ant-api03-Zm9vYmFyYmF6cXV4Zm9vYmFy"
 
 
 def gathered(records: Iterator[Record], title: str = "made-up.jsonl", by: str = "") -> tuple[Contents, Columns]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contextkit.report.html.page import page as page_of
-from tests.report.made_up import gathered, many_sessions, one_session
+from tests.report.made_up import gathered, many_sessions, one_session, with_bodies
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
@@ -39,7 +40,8 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    made = {"one": gathered(one_session(1_000)), "many": gathered(many_sessions(60), by="day"), "none": gathered(iter(()))}
+    made = {"one": gathered(one_session(1_000)), "many": gathered(many_sessions(60), by="day"), "none": gathered(iter(())),
+            "bodies": gathered(with_bodies())}  # fmt: skip
     for name, (contents, columns) in made.items():
         (folder / f"{name}.html").write_text(page_of(contents, columns), "utf-8")
     return {name: folder / f"{name}.html" for name in made}
@@ -67,7 +69,7 @@ class Opened:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1200])
-@pytest.mark.parametrize("name", ["one", "many", "none"])
+@pytest.mark.parametrize("name", ["one", "many", "none", "bodies"])
 def test_it_opens_at_once_and_asks_for_nothing(browser: Any, files: dict[str, Path], name: str, width: int, scheme: str) -> None:
     opened = Opened(browser, files[name], width, scheme)
     assert (opened.said, opened.asked) == ([], [files[name].as_uri()])
@@ -111,6 +113,47 @@ def test_the_pointer_tells_the_same_and_bars_grow(browser: Any, files: dict[str,
     assert page.locator("#waterfall-chart .lost").count() == page.locator("#waterfall-chart .flag").count() == 21
     assert opened.said == []
     opened.context.close()
+
+
+def test_a_break_shows_both_sides_of_it(browser: Any, files: dict[str, Path]) -> None:
+    for width in (400, 1200):
+        opened = Opened(browser, files["bodies"], width)
+        page, told = opened.page, opened.page.locator("#waterfall-told")
+        page.locator("#waterfall-chart .turn[tabindex='0']").focus()
+        assert "It is 10:30" not in told.inner_text()
+        page.keyboard.press("m")
+        sides = told.locator(".quote").all_inner_texts()
+        assert told.inner_text().startswith("Call 2, ") and len(sides) == 2 and "It is 10:30" in sides[0] and "It is 10:31" in sides[1]
+        page.locator("#waterfall-chart .turn").nth(2).hover()
+        assert "It is 10:32" in told.inner_text() and "<b>" not in told.inner_html()
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth") and opened.said == []
+        opened.context.close()
+
+
+@pytest.mark.parametrize("name", ["one", "many", "bodies"])
+def test_what_a_screen_reader_is_told(browser: Any, files: dict[str, Path], name: str) -> None:
+    """By the browser's own accessibility tree: what can be reached has a role and a name, ids are single, headings go down step by step."""
+    opened = Opened(browser, files[name])
+    page = opened.page
+    assert page.evaluate(UNNAMED) == []
+    assert page.evaluate("() => [...document.querySelectorAll('[id]')].map(n => n.id).filter((id, i, all) => all.indexOf(id) !== i)") == []
+    levels = page.evaluate("() => [...document.querySelectorAll('h1, h2, h3')].map(n => Number(n.tagName[1]))")
+    assert levels[0] == 1 and levels.count(1) == 1 and all(after - before <= 1 for before, after in pairwise(levels))
+    assert page.evaluate("() => document.documentElement.lang") == "en" and page.title().startswith("Prompt cache report")
+    told = opened.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    seen = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in told if not node.get("ignored") and "role" in node]
+    nameless = {"button", "link", "combobox", "table", "region", "group", "img", "image", "heading", "columnheader"}
+    assert [role for role, said in seen if role in nameless and not said and role != "group"] == []
+    assert sum(role in ("img", "image") and said.startswith("Call ") for role, said in seen) > 0
+    assert {"main", "status", "table", "combobox", "heading"} <= {role for role, _ in seen}
+    opened.context.close()
+
+
+UNNAMED = """() => [...document.querySelectorAll("a, button, select, summary, [tabindex], [role=img], [role=region]")].filter(node => {
+  const label = node.getAttribute("aria-label") || node.textContent.trim() || (node.labels && node.labels[0] && node.labels[0].textContent);
+  const by = (node.getAttribute("aria-labelledby") || "").split(" ").map(id => document.getElementById(id)).filter(Boolean);
+  return !label && !by.length && !node.closest("[hidden]");
+}).map(node => node.outerHTML.slice(0, 80))"""
 
 
 def test_behind_each_chart_stands_a_table(browser: Any, files: dict[str, Path]) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from contextkit.server.proxy.passage import Departed, Ended
+from contextkit.server.proxy.passage import Departed, Ended, Passed
 from contextkit.server.proxy.proxy import Proxy
 from contextkit.server.proxy.upstream import Upstream
 
@@ -24,6 +24,7 @@ class Seen:
     def __init__(self) -> None:
         self.left: list[Departed] = []
         self.over: list[Ended] = []
+        self.others: list[Passed] = []
         self._changed = threading.Condition()
 
     def departed(self, call: Departed) -> None:
@@ -33,6 +34,17 @@ class Seen:
         with self._changed:
             self.over.append(call)
             self._changed.notify_all()
+
+    def passed(self, request: Passed) -> None:
+        with self._changed:
+            self.others.append(request)
+            self._changed.notify_all()
+
+    def other(self, n: int = 1) -> Passed:
+        """What else ended as number `n`, once it has."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.others) >= n, PATIENCE)
+        return self.others[n - 1]
 
     def last(self, n: int = 1) -> Ended:
         """The call that ended as number `n`, once it has."""

@@ -17,6 +17,7 @@ from tests.server.proxied import Seen, Wire, client, passing, provider
 
 SCRIPT = {"parts": ALL_PARTS}
 ASKED = [{"role": "user", "content": "Grüße 🙂"}]
+POSTED = b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
 
 
 @pytest.fixture
@@ -200,6 +201,54 @@ def test_a_body_the_proxy_does_not_know_is_streamed_up_and_100_continue_is_said(
         wire.say(b"3\r\nabc\r\n")
         assert b" 200 " in wire.head()  # before the body was over
     assert heard[0] == b"abc"
+
+
+@pytest.mark.parametrize("path", [b"/v1/messages", b"/v1/files"])
+def test_a_body_has_one_length_for_whoever_is_behind_the_proxy(path: bytes) -> None:
+    """A length beside chunks is how requests are smuggled past a proxy (RFC 9112, 6.1 and 11.2)."""
+    heads = list[bytes]()
+
+    def answer(wire: Wire) -> None:
+        heads.append(wire.request()[0].lower())
+        wire.say(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+
+    with provider(answer) as upstream, passing(upstream) as url, client(url) as wire:
+        wire.say(POSTED % path)
+        assert b"content-length" not in wire.head().lower() and wire.chunk() == b"abc" and wire.chunk() == b""
+    assert b"content-length" not in heads[0] and b"transfer-encoding: chunked" in heads[0]
+
+
+def test_it_goes_nowhere_but_to_its_provider() -> None:
+    heads = list[bytes]()
+
+    def answer(wire: Wire) -> None:
+        heads.append(wire.request()[0])
+        wire.say(b"HTTP/1.1 204 Fine\r\n\r\n")
+
+    with provider(answer) as upstream, passing(upstream) as url:
+        for target in (b"http://evil.example/x", b"//evil.example/x"):
+            with client(url) as wire:
+                wire.say(b"GET %b HTTP/1.1\r\nHost: evil.example\r\n\r\n" % target)
+                assert b" 204 " in wire.head()
+        with client(url) as wire:
+            wire.say(b"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+            assert b" 405 " in wire.head() and b"base URL of a client" in wire.everything()
+    assert len(heads) == 2 and all(b"Host: %b\r\n" % upstream.rpartition("/")[2].encode() in head for head in heads)
+
+
+def test_what_is_no_http_is_told_without_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
+    def answer(wire: Wire) -> None:
+        wire.request()
+        wire.say(b"HTTP/1.1 200 OK\r\nSet Cookie: secret-1\r\n\r\n")
+
+    with provider(answer) as upstream, passing(upstream) as url:
+        with client(url) as wire:
+            wire.say(b"GET / HTTP/1.1\r\nHost: x\r\nAuth orization: secret-2\r\n\r\n")
+            assert b" 400 " in wire.head() and b"secret" not in wire.everything()
+        with client(url) as wire:
+            wire.say(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert b" 502 " in wire.head() and b"secret" not in wire.everything()
+    assert "secret" not in caplog.text
 
 
 def test_another_protocol_is_tunnelled() -> None:

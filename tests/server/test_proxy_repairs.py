@@ -155,6 +155,66 @@ def test_markers_are_the_client_s_where_it_sets_any() -> None:
     assert repairs("openai_chat", body(1, system=LONG)) is None
 
 
+def gpt(array: str, head: Any, turns: int = 1, model: str = "gpt-6.1-sol", **fields: Any) -> bytes:
+    said = [{"role": ("user", "assistant")[n % 2], "content": f"größer {n}"} for n in range(2 * turns - 1)]
+    return json.dumps({"model": model, array: [{"role": "developer", "content": head}, *said], **fields}, indent=1).encode()
+
+
+@pytest.mark.parametrize(("wire", "array", "kind"), [("openai_chat", "messages", "text"), ("openai_responses", "input", "input_text")])
+def test_on_openai_s_endpoints_the_head_is_marked_where_the_model_takes_markers(wire: str, array: str, kind: str) -> None:
+    repairs, found = Repairs(["place-breakpoints"]), []
+    for turns in (1, 2):
+        for head in (LONG, [{"type": kind, "text": LONG}]):
+            raw = gpt(array, head, turns, tools=[{"type": "function", "name": "f", "function": {"name": "f"}, "parameters": {}}])
+            mended = sent(repairs, raw, wire)
+            layout = PARSERS[wire](json.loads(mended)).layout
+            assert [mark.segment for mark in layout.breakpoints] == [1] and layout.n == 2 * turns + 1
+            assert list(layout.track.digests) == list(PARSERS[wire](json.loads(raw)).layout.track.digests)
+            found.append(json.loads(mended)[array][0])
+    assert found[0] == found[1] == found[2] == found[3]
+    assert found[0]["content"] == [{"type": kind, "text": LONG, "prompt_cache_breakpoint": {"mode": "explicit"}}]
+
+
+def test_openai_s_own_decisions_stand() -> None:
+    repairs, marked = Repairs(["place-breakpoints"]), [{"type": "text", "text": LONG, "prompt_cache_breakpoint": {"mode": "explicit"}}]
+    for raw in (gpt("messages", marked), gpt("messages", LONG, model="gpt-5.1"), gpt("messages", "short"),
+                gpt("messages", LONG, prompt_cache_options={"mode": "explicit"})):  # fmt: skip
+        assert repairs("openai_chat", raw) is None
+    assert repairs("openai_responses", gpt("input", LONG, instructions="Be brief.")) is None
+    assert repairs("openai_responses", json.dumps({"model": "gpt-6.1-sol", "input": "hi"}).encode()) is None
+
+
+# Gemini and the rest ------------------------------------------------------------------------------------------------------
+
+
+def gemini(day: int, names: str, turns: int = 1) -> bytes:
+    said = [{"role": ("user", "model")[n % 2], "parts": [{"text": f"größer {n}"}]} for n in range(2 * turns - 1)]
+    tools = [{"googleSearch": {}}, {"functionDeclarations": [{"name": name, "parameters": {"type": "object"}} for name in names]}]
+    system = {"parts": [{"text": f"It is 2026-11-{day}."}]}
+    return json.dumps({"systemInstruction": system, "tools": tools, "contents": said}, indent=1).encode()
+
+
+def test_gemini_s_functions_and_dates_stay_as_they_began() -> None:
+    repairs = Repairs(list(REPAIRS))
+    assert sent(repairs, gemini(21, "bca"), "gemini") == gemini(21, "abc")
+    assert sent(repairs, gemini(22, "cab", 2), "gemini") == gemini(21, "abc", 2)
+
+
+def test_what_a_repair_does_not_cover_passes_as_it_is() -> None:
+    repairs = Repairs(list(REPAIRS))
+    raw = body(1, tools=[tool("b"), tool("a")], system=f"{LONG}It is 2026-11-21.")
+    for wire in ("bedrock_converse", "bedrock_invoke", "vertex_raw", "openai_completions"):
+        assert repairs(wire, raw) is None
+
+
+@pytest.mark.parametrize("value", ["system", [1], [{"role": 1}], [{"role": "user", "content": [3]}], {"a": 1}, None])
+def test_a_body_of_another_form_passes_as_it_is(value: Any) -> None:
+    repairs = Repairs(list(REPAIRS))
+    for wire, array in (("openai_chat", "messages"), ("openai_responses", "input"), ("gemini", "contents"), (WIRE, "messages")):
+        raw = json.dumps({"model": "gpt-6.1-sol", array: value, "tools": [value, {"functionDeclarations": value}]}).encode()
+        assert repairs(wire, raw) is None
+
+
 # All of them --------------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,12 @@ import click
 
 if TYPE_CHECKING:
     from contextkit.canonical import Json
+
+
+REPAIR_HELP = (
+    "What may be mended, by name, divided by commas: freeze-date and sort-tools (Anthropic Messages, OpenAI Chat and Responses, Gemini), "
+    "place-breakpoints (Anthropic Messages; OpenAI Chat and Responses from gpt-5.6 on). Nothing else is ever changed."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +43,21 @@ class Options:
 
 
 @click.command("proxy")
-@click.option("--upstream", required=True, help="The provider: https://api.anthropic.com, https://api.openai.com, …")
+@click.option("--upstream", required=True, metavar="URL", help="The provider: https://api.anthropic.com, https://api.openai.com, …")
 @click.option("--record", default="", type=click.Path(dir_okay=True), help="A ledger every call is appended to, secrets covered.")
 @click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
-@click.option("--repair", "repairs", default="", help="What may be mended, by name: freeze-date,sort-tools,place-breakpoints.")
+@click.option("--repair", "repairs", default="", metavar="NAMES", help=REPAIR_HELP)
 @click.option("--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certificates trusted beside the system's.")
 @click.option("--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics.")
 @click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
-@click.option("--json", "is_json", is_flag=True, help="One JSON object a call on standard output.")
+@click.option("--json", "is_json", is_flag=True, help="One JSON object a call on standard output; also for what passed on unread.")
 @click.option("--quiet", "is_quiet", is_flag=True, help="Only the URL and the summary.")
 def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
     """Pass every call on to a provider, byte for byte; record it, and say what broke its prompt's prefix.
+
+    Recorded are Anthropic Messages, OpenAI Chat, Responses and Completions (of any host that speaks them), Gemini and Vertex AI, Bedrock
+    Converse and InvokeModel, streamed or not. Anything else passes as well, and of that only sizes are told.
 
     \b
     contextkit proxy --upstream https://api.anthropic.com --record runs.jsonl
@@ -85,12 +95,15 @@ async def _serve(asked: Options) -> None:
     metrics, shown = Metrics(), Shown(is_json=asked.is_json, is_quiet=asked.is_quiet)
     telemetry = _Telemetry() if asked.has_otel else None
     takers: list[Callable[[Json], object]] = [shown.report, metrics.take, *([telemetry.take] if telemetry else [])]
-    watcher = await Watcher.start(asked.record, _each(takers))
+    watcher = await Watcher.start(asked.record, upstream.url, _each(takers))
     pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if asked.has_metrics else {}
     proxy = Proxy(upstream, observer=watcher, repair=repair, pages=pages)
     try:
         await proxy.start(asked.host, asked.port)
-        shown.began(proxy.url, upstream.url)
+        shown.began(proxy.url, upstream.url, asked.record)
+        if not _is_loopback(asked.host):
+            shown.report({"trouble": f"{asked.host} can be reached from outside: anybody may send calls (with keys of their own)"
+                                     + (" and read /-/metrics" if pages else "")})  # fmt: skip
         _stop_on_term()
         code = await watcher.gone()
         shown.report({"trouble": f"the process that records ended with {code}: nothing is recorded any more"})
@@ -101,6 +114,13 @@ async def _serve(asked: Options) -> None:
         shown.close()
         if telemetry is not None:
             telemetry.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _each(takers: list[Callable[[Json], object]]) -> Callable[[Json], None]:

@@ -10,11 +10,11 @@ from dataclasses import fields
 from typing import Any, BinaryIO
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.server.proxy.passage import Departed, Ended
+from contextkit.server.proxy.passage import Departed, Ended, Passed
 
-Told = Departed | Ended
+Told = Departed | Ended | Passed
 """What is told."""
-_KINDS: dict[str, Callable[..., Told]] = {"departed": Departed, "ended": Ended}
+_KINDS: dict[str, Callable[..., Told]] = {"departed": Departed, "ended": Ended, "passed": Passed}
 _BODIES = ("body", "before")
 """Fields that follow the line."""
 

@@ -9,21 +9,26 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from traceback import extract_tb
 
 from contextkit.canonical import canonical
 from contextkit.cli.proxy.frames import Told, calls
 from contextkit.cli.proxy.journal import Journal
 from contextkit.cli.proxy.judging import Judging
-from contextkit.server.proxy.passage import Departed, Ended
+from contextkit.server.proxy.passage import Departed, Ended, Passed
 
 
-def main(path: str) -> None:
-    """Judge what comes until no more comes; `path` names the ledger, empty for none."""
-    judging = Judging(Journal(path) if path else None, _complain)
+def main(path: str, upstream: str) -> None:
+    """Judge what comes until no more comes; `path` names the ledger, empty for none, `upstream` is who is called."""
+    judging = Judging(Journal(path) if path else None, _complain, upstream)
     _say(canonical({"ready": True}))
-    acts: dict[type[Told], Callable[..., bytes | None]] = {Departed: judging.departed, Ended: judging.ended}
+    acts: dict[type[Told], Callable[..., bytes | None]] = {Departed: judging.departed, Ended: judging.ended, Passed: judging.passed}
     for call in calls(sys.stdin.buffer):
-        line = acts[type(call)](call)
+        try:
+            line = acts[type(call)](call)
+        except Exception as fault:  # noqa: BLE001 - one call that nobody understands must not end the recording of all others
+            line = canonical({"trouble": f"call {call.number} is not recorded, judging it failed at {_place(fault)}"})
         if line is not None:
             _say(line)
     for line in judging.close(time.time()):
@@ -39,9 +44,15 @@ def _say(line: bytes) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _place(fault: BaseException) -> str:
+    """Kind and line of a fault; its text may quote a prompt."""
+    frame = extract_tb(fault.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno} ({type(fault).__name__})"
+
+
 def _complain(text: str) -> None:
     _say(canonical({"trouble": text}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:3])

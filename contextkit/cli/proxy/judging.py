@@ -6,6 +6,7 @@ however long they look, no byte waits. Secrets are covered before anything else 
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
 
 from contextkit.canonical import Json, canonical, parse
+from contextkit.cli.proxy.elsewhere import Elsewhere, Followed, bill_of, billed_by, heard
 from contextkit.cli.proxy.journal import Journal
 from contextkit.errors import NotSerialisable
 from contextkit.ledger.exchange import Bodies, Exchange, Remark
@@ -24,9 +26,7 @@ from contextkit.lint.guard.conversations import Conversations
 from contextkit.lint.guard.guard import Guard, Passage
 from contextkit.lint.guard.recording import Recording, redacted
 from contextkit.lint.guard.tell import Teller
-from contextkit.lint.guard.wire.bill import bytes_of
-from contextkit.models import MODELS
-from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended
+from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended, Passed
 from contextkit.server.proxy.repairs.splices import undo_of
 
 MOST_CONVERSATIONS, MOST_KEPT_BYTES = 1024, 1 << 29
@@ -40,8 +40,8 @@ class _Open:
     call: Departed
     body: bytes
     """As sent, plain, secrets covered."""
-    passage: Passage | None
-    """None for a body nobody can read, or one whose past the provider keeps."""
+    passage: Passage | Followed
+    """How the guard follows it, or we do where it cannot."""
     findings: list[Finding]
 
 
@@ -62,15 +62,16 @@ class _Rows(Recording):
 class Judging:
     """Everything that is known of the calls so far."""
 
-    def __init__(self, journal: Journal | None, complain: Callable[[str], object]) -> None:
-        """`complain` is told once where the journal can be written no more."""
-        self._journal, self._complain = journal, complain
+    def __init__(self, journal: Journal | None, complain: Callable[[str], object], upstream: str = "") -> None:
+        """`complain` is told once where the journal can be written no more; `upstream` is who is called."""
+        self._journal, self._complain, self._upstream = journal, complain, upstream
         self._run = f"proxy-{token_hex(4)}"
-        self._now, self._alone = 0.0, 0
+        self._now, self._n_passed = 0.0, 0
         self._findings: list[Finding] = []
         self._rows = _Rows()
         kept = Conversations(self._run, MOST_CONVERSATIONS, MOST_KEPT_BYTES)
         self._guard = Guard(Teller(self._found, "contextkit"), self._rows, clock=lambda: self._now, conversations=kept)
+        self._elsewhere = Elsewhere(self._run, upstream)
         self._under_way: dict[int, _Open] = {}
         self._pending: deque[Record] = deque()
         self._judged = judged(_drained(self._pending))
@@ -81,8 +82,18 @@ class Judging:
         """A call was passed on: compare it with the one before it."""
         body = redacted(_plain(call.body, call.encoding))
         self._now, self._findings = call.at, []
-        passage = self._guard.leaving("POST", call.path, body)
-        self._under_way[call.number] = _Open(call, body, passage, self._findings)
+        passage = self._guard.leaving("POST", call.path, body) or self._elsewhere.left(call, body)
+        findings = self._findings if isinstance(passage, Passage) else list(passage.findings)
+        self._under_way[call.number] = _Open(call, body, passage, findings)
+
+    def passed(self, request: Passed) -> bytes | None:
+        """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""
+        if request.method in _LOOKS_UP:
+            return None
+        told = replace(request, path=redacted(request.path[:MOST_PATH].encode()).decode("utf-8", "replace"))
+        self._n_passed += 1
+        self._record(Remark("passed", self._run, str(told)))
+        return canonical({"passed": {**asdict(told), "text": str(told)}})
 
     def ended(self, call: Ended) -> bytes:
         """It is over: record it; gives one line of JSON about it."""
@@ -102,7 +113,8 @@ class Judging:
         for number in tuple(self._under_way):
             yield self.ended(Ended(number, 0, "", "", b"", None, now, "aborted"))
         summary = self._tally.summary()
-        yield canonical({"summary": parse(summary.to_json().encode()), "text": str(summary), "breaks": dict(self._breaks)})
+        yield canonical({"summary": parse(summary.to_json().encode()), "text": str(summary), "breaks": dict(self._breaks),
+                         "passed": self._n_passed})  # fmt: skip
         if self._journal is not None:
             self._journal.close()
 
@@ -121,8 +133,20 @@ class Judging:
             self._complain(text)
 
     def _row(self, begun: _Open, call: Ended) -> Exchange:
-        row = self._unread(begun, call) if begun.passage is None else self._passed(begun.passage, call)
+        passage, answer = begun.passage, None
+        if isinstance(passage, Passage):
+            row = self._passed(passage, call)
+            if row.usage is None or row.usage.prompt is None:  # counters that this vendor of the same wire spells in its own way
+                answer = heard(call) if call.status < 400 else None
+                row = replace(row, usage=bill_of(answer) or row.usage)
+            row = replace(row, provider=self._provider(begun, row))
+        else:
+            row = self._elsewhere.row(passage, begun.call, call, heard(call) if call.status < 400 else None)
         return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
+
+    def _provider(self, begun: _Open, row: Exchange) -> str:
+        """Who bills it: a host that prices are known of, or by the model."""
+        return billed_by(self._upstream, begun.call, row.model, {}) or row.provider
 
     def _passed(self, passage: Passage, call: Ended) -> Exchange:
         if call.first_byte_at is not None:
@@ -134,19 +158,6 @@ class Judging:
         row, self._rows.row = self._rows.row, None
         assert row is not None  # noqa: S101 - a passage that ended has left its row
         return row
-
-    def _unread(self, begun: _Open, call: Ended) -> Exchange:
-        """A call the guard does not follow has a bill all the same; it is a conversation of its own."""
-        departed, self._alone = begun.call, self._alone + 1
-        reader = bytes_of(departed.wire, call.content_type, call.encoding)
-        reader.feed(call.body)
-        bill = reader.bill(has_ended=not call.error)
-        model, name = _model(begun.body), f"{self._run}-alone-{self._alone}"
-        row = MODELS.get(model)
-        provider = row.provider if row else departed.wire.partition("_")[0]
-        failed = None if bill.is_whole else call.error or "cut"
-        times = departed.at, call.first_byte_at, call.ended_at
-        return Exchange(bill.id or name, name, "main", *times, provider, model, None, bill.usage, None, failed)
 
 
 def _drained(pending: deque[Record]) -> Iterator[Record]:
@@ -165,12 +176,9 @@ def _plain(body: bytes, encoding: str) -> bytes:
         return body
 
 
-def _model(body: bytes) -> str:
-    try:
-        fields = parse(body)
-    except NotSerialisable:
-        return ""
-    return str(fields.get("model") or "") if isinstance(fields, dict) else ""
+_LOOKS_UP = frozenset({"GET", "HEAD", "OPTIONS"})
+MOST_PATH = 200
+"""Characters of a path that are told."""
 
 
 def _undo(begun: _Open) -> str:
@@ -191,15 +199,19 @@ def _error(told: str | None, call: Ended) -> str | None:
 
 
 def _type_of(text: bytes) -> str:
-    """`overloaded_error` (Anthropic), `rate_limit_exceeded` (OpenAI: the code says more than the type)."""
+    """`overloaded_error` (Anthropic), `rate_limit_exceeded` (OpenAI: the code says more than the type), `RESOURCE_EXHAUSTED` (Gemini)."""
     try:
         body = parse(text)
     except NotSerialisable:
         return ""
-    error = body.get("error") if isinstance(body, dict) else None
-    return str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
+    first = body[0] if isinstance(body, list) and body else body  # Gemini answers an array to who asked for a stream
+    error = first.get("error") if isinstance(first, dict) else None
+    named = [error.get(name) for name in ("code", "type", "status")] if isinstance(error, dict) else []
+    return next((name for name in named if isinstance(name, str) and _NAME.fullmatch(name)), "")
 
 
+_NAME = re.compile(r"[\w./-]{1,64}")
+"""What a type of error looks like: a text in its place may quote the prompt."""
 _CAUSES = {"tools": "tools_changed", "system": "system_changed", "messages": "messages_changed", "parameters": "params_changed"}
 """Level of what the guard saw break → the ledger's cause."""
 

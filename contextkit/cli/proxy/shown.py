@@ -63,8 +63,9 @@ def _finding(finding: Json) -> str:
 def summary_of(report: Json) -> str:
     """What it came to."""
     breaks = ", ".join(f"{code} × {n}" for code, n in sorted(report["breaks"].items(), key=lambda pair: -pair[1]))
-    calls = report["summary"]["total"]["calls"]
-    return f"{calls} call{'' if calls == 1 else 's'} · {report['text']}" + (f"\nbreaks: {breaks}" if breaks else "")
+    calls, passed = report["summary"]["total"]["calls"], report.get("passed", 0)
+    others = f"\npassed on unread: {passed} other request{'' if passed == 1 else 's'}" if passed else ""
+    return f"{calls} call{'' if calls == 1 else 's'} · {report['text']}{others}" + (f"\nbreaks: {breaks}" if breaks else "")
 
 
 class Shown:
@@ -72,20 +73,26 @@ class Shown:
 
     def __init__(self, *, is_json: bool, is_quiet: bool) -> None:
         """Everything as JSON, or nothing but the first and the last word."""
-        self._is_json, self._is_quiet = is_json, is_quiet
+        self._is_json, self._is_quiet, self._has_begun = is_json, is_quiet, False
         self._texts: SimpleQueue[str | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="contextkit-terminal", daemon=True)
         self._thread.start()
 
-    def began(self, url: str, upstream: str) -> None:
+    def began(self, url: str, upstream: str, record: str = "") -> None:
         """It listens."""
+        self._has_begun = True
         self._texts.put(canonical({"url": url, "upstream": upstream}).decode() if self._is_json else f"{url} → {upstream}")
+        if not self._is_json and not self._is_quiet:
+            kept = f"recording to {record}" if record else "recording nothing (--record runs.jsonl would)"
+            self._texts.put(f"{kept}; give a client this address as its base URL; Ctrl-C ends it")
 
     def report(self, report: Json) -> None:
         """A call, the summary, or trouble."""
         kind = next((kind for kind in _PLAIN if kind in report), "exchange")
         if kind == "trouble":
             print(f"contextkit: {report['trouble']}", file=sys.stderr)
+        elif not self._has_begun:
+            return  # it never listened: there is nothing to sum up
         elif self._is_json:
             self._texts.put(canonical(report).decode())
         elif kind == "summary" or not self._is_quiet:
@@ -107,6 +114,7 @@ class Shown:
 _PLAIN: dict[str, Callable[[Json], Iterator[str]]] = {
     "trouble": lambda report: iter([report["trouble"]]),
     "summary": lambda report: iter([summary_of(report)]),
+    "passed": lambda report: iter([f"  passed on unread: {report['passed']['text']}"]),
     "exchange": lines_of,
 }
 """Key that a report has → its lines."""

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Self
 
 from contextkit.canonical import Json, parse
-from contextkit.cli.proxy.frames import framed
+from contextkit.cli.proxy.frames import Told, framed
 from contextkit.errors import StorageError
-from contextkit.server.proxy.passage import Departed, Ended
+from contextkit.server.proxy.passage import Departed, Ended, Passed
 
 _LINE_BYTES = 1 << 24
 _OWN_GROUP = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)} if os.name == "nt" else {"start_new_session": True}
@@ -45,15 +45,15 @@ class Watcher:
         self._reading = asyncio.create_task(self._read(take))
 
     @classmethod
-    async def start(cls, record: str, take: Callable[[Json], object]) -> Self:
-        """With a process of its own; `take` is given each report, and at last the summary.
+    async def start(cls, record: str, upstream: str, take: Callable[[Json], object]) -> Self:
+        """With a process of its own; `upstream` is who is called, `take` is given each report, and at last the summary.
 
         It reads from now on: what is handed over is its own, and stays whatever becomes of the proxy. Raises `StorageError` where it does
         not start; why stands on standard error.
         """
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "contextkit.cli.proxy.judge", record, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=_LINE_BYTES,
-            **_OWN_GROUP,
+            sys.executable, "-m", "contextkit.cli.proxy.judge", record, upstream, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, limit=_LINE_BYTES, **_OWN_GROUP,
         )  # fmt: skip
         if process.stdout is None or not await process.stdout.readline():
             raise StorageError("the process that records and judges did not start: see what it said above")
@@ -68,6 +68,10 @@ class Watcher:
         """Hand over."""
         self._write(call)
 
+    def passed(self, request: Passed) -> None:
+        """Hand over."""
+        self._write(request)
+
     async def close(self) -> None:
         """Wait until everything is judged and recorded."""
         pipe = self._process.stdin
@@ -79,7 +83,7 @@ class Watcher:
         """Wait until the process ends, which it does not while it is needed; gives its exit code."""
         return await self._process.wait()
 
-    def _write(self, call: Departed | Ended) -> None:
+    def _write(self, call: Told) -> None:
         pipe = self._process.stdin
         if pipe is not None and not pipe.is_closing():
             pipe.write(framed(call))

@@ -1,6 +1,6 @@
 """The calls of a report, kept for its page: a few numbers a call in flat arrays, so that a gigabyte of logs fits.
 
-Takes judged calls one by one, gives `Session`s. Knows nothing of HTML.
+Takes judged calls one by one, gives `Session`s. What is held of bodies is bounded (`Windows`, `Savings`). Knows nothing of HTML.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from math import isnan, nan
 
 from contextkit.ledger.judged import Judged
 from contextkit.ledger.misses import Miss
+from contextkit.report.html.kept.savings import Savings
+from contextkit.report.html.kept.windows import Sides, Windows
 
 UNKNOWN = -1
 """A count nobody knows."""
@@ -20,7 +22,7 @@ COUNTS = ("read", "write", "fresh", "output")
 class Session:
     """One conversation, a column a fact, a place a call."""
 
-    __slots__ = ("agents", "at", "cost", "counts", "lane", "lanes", "misses", "model", "models", "name", "project")
+    __slots__ = ("agents", "at", "cost", "counts", "lane", "lanes", "misses", "model", "models", "name", "project", "sides")
 
     def __init__(self, name: str) -> None:
         self.name, self.project = name, ""
@@ -35,15 +37,19 @@ class Session:
         """Lane → who it is."""
         self.misses: dict[int, tuple[Miss, str]] = {}
         """Call → its miss and what the provider said of it."""
+        self.sides: dict[int, Sides] = {}
+        """Call → what stood and what stands where it broke its prefix."""
 
     def __len__(self) -> int:
         return len(self.at)
 
-    def add(self, call: Judged) -> None:
+    def add(self, call: Judged, sides: Sides | None) -> None:
         """One more call."""
         exchange, usage = call.exchange, call.usage
         if call.miss:
             self.misses[len(self.at)] = call.miss, call.verdict
+        if sides:
+            self.sides[len(self.at)] = sides
         self.at.append(exchange.at)
         self.cost.append(nan if call.cost_usd is None else call.cost_usd)
         write = None if usage is None or usage.write_5m is None or usage.write_1h is None else usage.write_5m + usage.write_1h
@@ -73,6 +79,9 @@ class Columns:
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
         """In order of appearance."""
+        self.savings = Savings()
+        """What a replay says of the fixes."""
+        self._windows = Windows()
 
     def __call__(self, call: Judged) -> None:
         """One more call."""
@@ -80,7 +89,8 @@ class Columns:
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = Session(name)
-        session.add(call)
+        session.add(call, self._windows.see(call))
+        self.savings.see(call)
 
     def dearest(self) -> list[Session]:
         """The sessions, those that cost most first, then those with most calls."""

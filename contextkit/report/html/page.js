@@ -99,6 +99,9 @@
     const lost = miss.lost ? ` Lost ${count(miss.lost)} tokens, ${money(miss.usd)}; fix: ${miss.fix}.` : "";
     return `${miss.lost ? "Missed" : "No loss"}: ${miss.cause}, ${miss.where}.${miss.provider ? ` Provider ${miss.provider}.` : ""}${lost}`;
   };
+  // Both sides of a break, each on a line of its own.
+  const sidesOf = miss => miss && miss.was !== undefined ? [["Was", miss.was], ["now", miss.now]].flatMap(([name, text]) =>
+    [[`${name} `, "side"], text ? [text, "quote"] : ["nothing"]]) : [];
   const isLoss = turn => Boolean(turn.miss && turn.miss.lost);
 
   function waterfall() {
@@ -128,7 +131,8 @@
     const marks = svg.append("g").selectAll("rect").data(turns).join("rect").attr("class", "turn").attr("role", "img").attr("tabindex", -1)
       .attr("aria-label", turn => `${inWords(turn)} ${missInWords(turn.miss)}`).attr("x", (turn, i) => x(i)).attr("y", TOP - 16)
       .attr("width", Math.max(2, x.bandwidth())).attr("height", HEIGHT - BOTTOM - TOP + 16);
-    walk(marks, turn => say(by("waterfall-told"), [[`${inWords(turn)} `], [missInWords(turn.miss), isLoss(turn) ? "missed" : ""]]),
+    walk(marks, turn => say(by("waterfall-told"), [[`${inWords(turn)} `], [missInWords(turn.miss), isLoss(turn) ? "missed" : ""],
+      ...sidesOf(turn.miss)]),
       place => isLoss(turns[place]));
     scroll.attr("role", "presentation");
     const left = session.start ? `The last ${count(session.at.length)} of its ${count(session.calls)} calls are drawn. ` : "";

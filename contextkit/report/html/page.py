@@ -1,7 +1,8 @@
 """A report as one HTML file: nothing is fetched, and the browser is told to refuse it.
 
 Takes `Contents` and `Columns`, gives the text of the page. Tables and the tree are HTML; charts are drawn by D3, which is in the file, from
-the numbers that are in the file, each with a table behind it. Of a prompt there is what `Miss.where` says, and nothing else.
+the numbers that are in the file, each with a table behind it. Of a prompt there is what `Miss.where` says and, where bodies were recorded,
+the few words around each break, secrets covered.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib.resources import files
 
 from contextkit.canonical import Json, canonical
 from contextkit.report.contents import Contents
+from contextkit.report.figures import losses
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.sections import sections
 from contextkit.report.html.series import as_json, series
@@ -25,7 +27,8 @@ def page(contents: Contents, columns: Columns) -> str:
     ranked = columns.dearest()
     over_time, waterfalls = series(columns, ranked), drawn(ranked)
     data: dict[str, Json] = {"time": as_json(over_time), "sessions": waterfalls}
-    body = "".join(sections(contents, ranked, over_time, waterfalls))
+    savings = columns.savings.told(loss.cause for loss in losses(contents.summary))
+    body = "".join(sections(contents, ranked, over_time, waterfalls, savings))
     title = f"Prompt cache report: {contents.title}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

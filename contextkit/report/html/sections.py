@@ -5,7 +5,7 @@ Takes `Contents` and what is drawn, gives HTML, in which everything that came fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
@@ -16,6 +16,8 @@ from contextkit.report.contents import Contents, dearest_misses, dearest_rows
 from contextkit.report.figures import Loss, losses
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.report.html.columns import Session, Sums
+from contextkit.report.html.kept.savings import Saving
+from contextkit.report.html.kept.windows import Sides
 from contextkit.report.html.markup import Cell, Column, Html, bar, coded, count, money, percent, table
 from contextkit.report.html.series import WORDS, Series
 from contextkit.report.html.tree import tree
@@ -24,7 +26,9 @@ SESSIONS, ROWS, MISSES = 50, 40, 200
 """Rows of the tables: sessions, groups, misses; the dearest ones where there are more."""
 
 
-def sections(contents: Contents, ranked: Sequence[Session], over_time: Series, waterfalls: Sequence[dict[str, Json]]) -> Iterator[str]:
+def sections(
+    contents: Contents, ranked: Sequence[Session], over_time: Series, waterfalls: Sequence[dict[str, Json]], savings: Mapping[str, Saving]
+) -> Iterator[str]:
     """Each section in turn; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn."""
     yield f"<header><h1>Prompt cache report</h1><p>{escape(contents.title)}</p>"
     if contents.is_partial:
@@ -34,7 +38,7 @@ def sections(contents: Contents, ranked: Sequence[Session], over_time: Series, w
         return
     yield _tiles(contents)
     yield "<noscript><p>The charts need scripts, which this browser does not run; every number is in the tables.</p></noscript>\n"
-    yield from _misses(contents)
+    yield from _misses(contents, ranked, savings)
     yield _waterfall(waterfalls, len(ranked))
     yield from _time(over_time)
     yield from _groups(contents)
@@ -55,17 +59,19 @@ def _tiles(contents: Contents) -> str:
     return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>\n'
 
 
-def _misses(contents: Contents) -> Iterator[str]:
+def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str, Saving]) -> Iterator[str]:
     lost = contents.summary.losses
     yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses and their fixes</h2>\n'
     if not lost:
         yield "<p>No call read clearly less than it could have.</p></section>\n"
         return
-    causes = [Column("cause"), Column("misses", True), Column("lost tokens", True), Column("saves up to", True), Column("fix")]
-    yield table("Misses by cause, with what to do", causes, map(_cause, losses(contents.summary)), is_cards=True)
+    causes = [Column("cause"), Column("misses", True), Column("lost tokens", True), Column("the fix saves", True), Column("fix")]
+    rows_of_causes = (_cause(loss, savings.get(loss.cause)) for loss in losses(contents.summary))
+    yield table("Misses by cause, with what to do", causes, rows_of_causes, is_cards=True)
     yield (
-        '<p class="note">A fix saves at most what its misses cost above reading; one that is itself paid for, such as a longer lifetime, '
-        "saves less.</p>\n"
+        '<p class="note"><strong>replayed</strong>: the sessions with such misses once more through the reference cache, with that one '
+        "thing changed and paid for; in brackets the spread over what no record says (<code>contextkit whatif</code> tells more). "
+        "<strong>by the bills</strong>: what the misses cost above reading, which a fix saves at most.</p>\n"
     )
     shown = dearest_misses(lost, MISSES)
     said = any(contents.verdicts.get(miss.index) for miss in shown)
@@ -73,22 +79,38 @@ def _misses(contents: Contents) -> Iterator[str]:
     columns += [Column("provider")] if said else []
     columns += [Column("lost tokens", True), Column("cost", True), Column("fix")]
     yield f"<details{' open' if len(shown) <= 12 else ''}><summary>Each miss</summary>"
-    rows = (_miss(contents, miss, said) for miss in shown)
+    sides = {session.misses[place][0].index: both for session in ranked for place, both in session.sides.items() if place in session.misses}
+    rows = (_miss(contents, miss, said, sides.get(miss.index)) for miss in shown)
     yield table("Each miss with its place, its cost and its fix", columns, rows, is_cards=True)
     if len(lost) > len(shown):
         yield f'<p class="note">and {len(lost) - len(shown):,} more, smaller ones.</p>'
     yield "</details></section>\n"
 
 
-def _cause(loss: Loss) -> Sequence[Cell]:
-    return loss.cause, count(loss.n), count(loss.lost_tokens), money(loss.cost_usd), coded(fix_of(loss.cause).text)
+def _cause(loss: Loss, saving: Saving | None) -> Sequence[Cell]:
+    return loss.cause, count(loss.n), count(loss.lost_tokens), _saved(loss, saving), coded(fix_of(loss.cause).text)
 
 
-def _miss(contents: Contents, miss: Miss, has_verdicts: bool) -> Sequence[Cell]:
-    where = miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
+def _saved(loss: Loss, saving: Saving | None) -> Cell:
+    """A replay's figure with its spread; else what the misses cost, marked as such."""
+    if saving is None:
+        return Html(f'up to {money(loss.cost_usd)} <span class="how">by the bills</span>')
+    low, high = money(saving.low_usd), money(saving.high_usd)
+    spread = f" ({low} to {high})" if low != high else ""
+    return Html(f'{money(saving.usd)}{spread} <span class="how">replayed: {saving.fix}</span>')
+
+
+def _miss(contents: Contents, miss: Miss, has_verdicts: bool, sides: Sides | None) -> Sequence[Cell]:
+    said_of_it = miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
+    where = Html(f"{escape(said_of_it)}{_quoted(sides)}") if sides else said_of_it
     said = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
     session = contents.sessions.get(miss.index, "")
     return (f"{miss.index + 1}", session, miss.cause, where, *said, count(miss.lost_tokens), money(miss.cost_usd), fix_of(miss.cause).short)
+
+
+def _quoted(sides: Sides) -> str:
+    was, now = (f"<code>{escape(text)}</code>" if text else "nothing" for text in sides)
+    return f'<span class="sides"><span>was {was}</span> <span>now {now}</span></span>'
 
 
 def _waterfall(waterfalls: Sequence[dict[str, Json]], n_sessions: int) -> str:

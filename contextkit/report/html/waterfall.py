@@ -53,4 +53,5 @@ def _miss(session: Session, place: int) -> dict[str, Json]:
     return {
         "cause": miss.cause, "where": miss.where + assumed, "expected": miss.expected_tokens, "lost": miss.lost_tokens,
         "usd": miss.cost_usd, "provider": provider_says(miss.cause, verdict), "fix": fix_of(miss.cause).short,
+        **dict(zip(("was", "now"), session.sides.get(place, ()), strict=False)),
     }  # fmt: skip

@@ -1,6 +1,7 @@
-"""What an observer is told of one call: that it left, and once, how it ended.
+"""What an observer is told of one request: that it left, and once, how it ended.
 
-Takes what passes by, keeps a copy of the response up to a limit. Of headers only the two that say how to read a body.
+Takes what passes by; of a model call it keeps a copy of the response up to a limit, of anything else sizes. Of headers only the two that
+say how to read a body.
 """
 
 from __future__ import annotations
@@ -9,22 +10,27 @@ import time
 from collections.abc import Callable, Iterable
 
 from contextkit.server.proxy.headers import value_of
-from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended, Observer
+from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended, Observer, Passed
 
 
 class Account:
-    """The telling of one call; without an observer, of none."""
+    """The telling of one request; without an observer, of none."""
 
-    __slots__ = ("_chunks", "_clock", "_departed", "_encoding", "_first_byte_at", "_kind", "_n_bytes", "_observer", "_status")
+    __slots__ = ("_chunks", "_clock", "_encoding", "_first_byte_at", "_kind", "_n_bytes", "_n_sent", "_observer", "_status", "_told")
 
-    def __init__(self, observer: Observer | None, departed: Departed | None, clock: Callable[[], float] = time.time) -> None:
-        self._observer, self._departed, self._clock = observer, departed, clock
+    def __init__(self, observer: Observer | None, told: Departed | Passed, clock: Callable[[], float] = time.time) -> None:
+        """`told` is a call that departs now, or the beginning of something else, whose end is not known yet."""
+        self._observer, self._told, self._clock = observer, told if observer is not None else None, clock
         self._chunks: list[bytes] = []
-        self._n_bytes = self._status = 0
+        self._n_bytes = self._n_sent = self._status = 0
         self._kind = self._encoding = ""
         self._first_byte_at: float | None = None
-        if observer is not None and departed is not None:
-            observer.departed(departed)
+        if observer is not None and isinstance(told, Departed):
+            observer.departed(told)
+
+    def sent(self, n_bytes: int) -> None:
+        """Bytes of the request's body pass by."""
+        self._n_sent += n_bytes
 
     def began(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """The response begins."""
@@ -35,15 +41,18 @@ class Account:
     def keep(self, chunk: bytes | bytearray) -> None:
         """A chunk of its body passes by."""
         self._n_bytes += len(chunk)
-        if self._departed is not None and self._n_bytes <= MOST_BYTES:
+        if self._n_bytes <= MOST_BYTES and isinstance(self._told, Departed):
             self._chunks.append(bytes(chunk))
 
     def end(self, error: str = "") -> None:
         """It is over; the first word counts."""
-        departed, self._departed = self._departed, None
-        if departed is None or self._observer is None:
+        told, self._told = self._told, None
+        if told is None or self._observer is None:
             return
-        body = b"".join(self._chunks) if self._n_bytes <= MOST_BYTES else b""
-        ended = Ended(departed.number, self._status, self._kind, self._encoding, body, self._first_byte_at, self._clock(), error)
-        self._chunks = []
-        self._observer.ended(ended)
+        now, chunks, self._chunks = self._clock(), self._chunks, []
+        if isinstance(told, Passed):
+            sizes = self._n_sent, self._n_bytes
+            self._observer.passed(Passed(told.number, told.method, told.path, self._status, *sizes, told.at, now, error))
+            return
+        body = b"".join(chunks) if self._n_bytes <= MOST_BYTES else b""
+        self._observer.ended(Ended(told.number, self._status, self._kind, self._encoding, body, self._first_byte_at, now, error))

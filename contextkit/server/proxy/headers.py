@@ -18,12 +18,15 @@ _OF_THE_REQUEST = frozenset({b"host", b"expect"})
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]], without: frozenset[bytes] = frozenset()) -> Headers:
-    """What is for the other end.
+    """What is for the other end; of two ways to say how long a body is, chunks win, and both must not go on together (RFC 9112, 6.1).
 
     >>> passed_on([(b"X-Key", b"k"), (b"Connection", b"close, X-Hop"), (b"X-Hop", b"1")])
     [(b'X-Key', b'k')]
+    >>> passed_on([(b"Content-Length", b"9"), (b"Transfer-Encoding", b"chunked")])
+    []
     """
     kept = list(headers)
+    without |= {b"content-length"} if value_of(kept, b"transfer-encoding") else set()
     named = {name.strip().lower() for key, value in kept if key.lower() == b"connection" for name in value.split(b",")}
     left_out = HOP_BY_HOP | without | named
     return [(name, value) for name, value in kept if name.lower() not in left_out]

@@ -5,12 +5,20 @@ Takes nothing from headers but what the body's reading needs: keys and cookies n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-PATHS: Mapping[str, str] = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
-"""End of the path of a model call → the wire that is spoken there."""
+PATHS: Mapping[str, str] = {
+    "/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/completions": "openai_completions",
+    "/responses": "openai_responses", ":generateContent": "gemini", ":streamGenerateContent": "gemini", ":rawPredict": "vertex_raw",
+    ":streamRawPredict": "vertex_raw",
+}  # fmt: skip
+"""End of the path of a model call → the wire that is spoken there. `vertex_raw` is what a vendor's own endpoint takes (Claude's, say), on
+Vertex AI; the legacy `openai_completions` is what vLLM, SGLang and llama.cpp serve as well."""
+_BEDROCK = re.compile(r"/model/[^/]+/(converse|invoke)(?:-stream|-with-response-stream)?$")
+"""botocore 1.44, bedrock-runtime: Converse, ConverseStream, InvokeModel, InvokeModelWithResponseStream."""
 MOST_BYTES = 1 << 26
 """A body beyond this passes like any other, but is neither changed nor kept: 64 MB, twice what Anthropic takes."""
 
@@ -20,9 +28,14 @@ def wire_of(method: str, target: str) -> str:
 
     >>> wire_of("POST", "/v1/messages?beta=true"), wire_of("GET", "/v1/models")
     ('anthropic_messages', '')
+    >>> wire_of("POST", "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"), wire_of("POST", "/model/eu.amazon.nova-pro/invoke")
+    ('gemini', 'bedrock_invoke')
     """
+    if method != "POST":
+        return ""
     path = target.partition("?")[0]
-    return next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
+    found = _BEDROCK.search(path)
+    return f"bedrock_{found[1]}" if found else next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "")
 
 
 Run = tuple[int, int, int]
@@ -87,8 +100,39 @@ class Ended:
     """`cut` where the provider stopped in the middle, `aborted` where the client did, `unreachable` where no response came, else empty."""
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A request that is no model call the proxy knows, or whose body is too large to keep: of it only sizes are told."""
+
+    number: int
+    """Which one, counted with the calls."""
+    method: str
+    """`POST`."""
+    path: str
+    """As asked, without the query, which may hold a key."""
+    status: int
+    """Of the response; 0 where none came."""
+    n_sent: int
+    """Bytes of its body."""
+    n_received: int
+    """Bytes of the response's body."""
+    at: float
+    """When it came, seconds since 1970."""
+    ended_at: float
+    """When no more was to come."""
+    error: str
+    """As in `Ended`."""
+
+    def __str__(self) -> str:
+        """`POST /v1/embeddings 200, 1,200 bytes up, 64 down`."""
+        is_switched = self.status == 101  # the link then speaks another protocol until either side has enough
+        sizes = "another protocol from there on" if is_switched else f"{self.n_sent:,} bytes up, {self.n_received:,} down"
+        said = f", {self.error}" if self.error and not is_switched else ""
+        return f"{self.method} {self.path} {self.status or 'no answer'}, {sizes}{said}"
+
+
 class Observer(Protocol):
-    """Who is told; both are called on the event loop and must not take long."""
+    """Who is told; each is called on the event loop and must not take long."""
 
     def departed(self, call: Departed) -> None:
         """A call was passed on."""
@@ -96,6 +140,10 @@ class Observer(Protocol):
 
     def ended(self, call: Ended) -> None:
         """It is over."""
+        ...
+
+    def passed(self, request: Passed) -> None:
+        """Something else passed, and is over."""
         ...
 
 

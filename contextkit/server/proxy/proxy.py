@@ -15,11 +15,11 @@ import h11
 
 from contextkit.canonical import canonical
 from contextkit.errors import UsageError
-from contextkit.server.answer import CHAT, MESSAGES
+from contextkit.server.answer import CHAT, MESSAGES, trace_of
 from contextkit.server.proxy.headers import value_of
 from contextkit.server.proxy.link import Link
 from contextkit.server.proxy.passage import Observer, Repair
-from contextkit.server.proxy.relay import Relay, Unreachable
+from contextkit.server.proxy.relay import Relay, Unreachable, in_words
 from contextkit.server.proxy.upstream import Upstream
 from contextkit.server.wires.wire import Wire
 
@@ -57,7 +57,8 @@ class Proxy:
         try:
             self._server = await loop.create_server(lambda: Link(h11.SERVER, self._accepted), host, port, backlog=_BACKLOG)
         except OSError as fault:
-            raise UsageError(f"cannot listen on {host}:{port} ({fault.strerror or fault}): choose another port, 0 for a free one") from None
+            why = (fault.strerror or str(fault)).rpartition("): ")[2]  # asyncio says the address once more in front
+            raise UsageError(f"cannot listen on {host}:{port} ({why}): choose another port, 0 for a free one, or another host") from None
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.sockets[0].getsockname()[1]}"
 
@@ -83,11 +84,11 @@ class Proxy:
             while await self._one(link) and link.rest():
                 link.on_lost = cancel
         except h11.RemoteProtocolError as fault:
-            _refuse(link, CHAT, fault.error_status_hint, f"this is not HTTP/1.1 ({fault})")
+            _refuse(link, CHAT, fault.error_status_hint, f"this is not HTTP/1.1 ({in_words(fault)})")
         except ConnectionResetError:
             link.abort()
-        except Exception:
-            logging.getLogger("contextkit.proxy").exception("a connection was given up")
+        except Exception as fault:  # noqa: BLE001 - one connection's trouble is not the others'
+            logging.getLogger("contextkit.proxy").error("a connection was given up: %s", trace_of(fault))  # noqa: TRY400 - no text of it
             link.abort()
         finally:
             link.close()
@@ -96,6 +97,9 @@ class Proxy:
         """One request; whether there was one."""
         request = await link.next_event()
         if type(request) is not h11.Request:
+            return False
+        if request.method == b"CONNECT":
+            _refuse(link, CHAT, 405, "this is no proxy for HTTPS_PROXY: give its address as the base URL of a client")
             return False
         page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
         if page is not None and request.method in (b"GET", b"HEAD"):

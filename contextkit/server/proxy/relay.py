@@ -15,7 +15,7 @@ import h11
 from contextkit.server.proxy.account import Account
 from contextkit.server.proxy.headers import for_provider, passed_on, value_of
 from contextkit.server.proxy.link import Link
-from contextkit.server.proxy.passage import MOST_BYTES, Departed, Observer, Repair, Repaired, wire_of
+from contextkit.server.proxy.passage import MOST_BYTES, Departed, Observer, Passed, Repair, Repaired, wire_of
 from contextkit.server.proxy.pump import Pump, tunnel
 from contextkit.server.proxy.upstream import Upstream
 
@@ -35,14 +35,14 @@ class Relay:
         self._observer, self._repair = observer, repair
         self._target = _origin_form(request.target)
         self._wire = wire_of(request.method.decode("ascii"), self._target.decode("latin-1"))
-        self._account = Account(None, None)
+        self._at = time.time()
 
     async def run(self, number: int) -> None:
         """Pass it on. Raises `Unreachable` where no response began; the client's link says by its state whether it can go on."""
         body, is_whole = await self._gathered()
         repaired = self._repaired(body) if is_whole and self._wire else None
-        if self._wire and is_whole:
-            self._account = Account(self._observer, self._departed(number, body, repaired))
+        is_kept = self._wire and is_whole
+        self._account = Account(self._observer, self._departed(number, body, repaired) if is_kept else self._passing(number))
         try:
             sent = repaired.body if repaired else body
             if not await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None):
@@ -68,14 +68,23 @@ class Relay:
         return b"".join(chunks), False
 
     def _repaired(self, body: bytes) -> Repaired | None:
-        is_plain = value_of(self._request.headers, b"content-encoding") in (b"", b"identity")
-        return self._repair(self._wire, body) if self._repair is not None and is_plain else None
+        """None also for a body that is compressed, or that a signature covers (Amazon's SigV4)."""
+        encoding, proof = (value_of(self._request.headers, name) for name in (b"content-encoding", b"authorization"))
+        is_open = encoding in (b"", b"identity") and not proof.startswith(b"AWS4-")
+        return self._repair(self._wire, body) if self._repair is not None and is_open else None
 
     def _departed(self, number: int, body: bytes, repaired: Repaired | None) -> Departed:
         encoding = value_of(self._request.headers, b"content-encoding").decode("latin-1")
-        path = self._target.partition(b"?")[0].decode("latin-1")
         sent, names, shared = (repaired.body, repaired.names, repaired.shared) if repaired else (body, (), ())
-        return Departed(number, self._wire, path, encoding, sent, body if repaired else None, names, shared, time.time())
+        return Departed(number, self._wire, self._path, encoding, sent, body if repaired else None, names, shared, time.time())
+
+    def _passing(self, number: int) -> Passed:
+        """Anything else, of which nothing is known yet but what it asks for."""
+        return Passed(number, self._request.method.decode("ascii"), self._path, 0, 0, 0, self._at, self._at, "")
+
+    @property
+    def _path(self) -> str:
+        return self._target.partition(b"?")[0].decode("latin-1")
 
     async def _passed(self, body: bytes, *, is_whole: bool, is_longer: bool, is_again: bool = False) -> bool:
         """Whether a response came; False where it may be asked for once more.
@@ -99,7 +108,7 @@ class Relay:
         try:
             return await self._upstream.link(is_new=is_new)
         except OSError as fault:
-            raise Unreachable(f"{self._upstream.url} cannot be reached ({_said(fault)})") from fault
+            raise Unreachable(f"{self._upstream.url} cannot be reached ({in_words(fault)})") from fault
 
     async def _exchanged(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
         headers = for_provider(self._request.headers.raw_items(), self._upstream.host, len(body) if is_longer else None)
@@ -115,12 +124,14 @@ class Relay:
         """The body, or what is there of it and then the rest as it comes."""
         if body:
             link.send(h11.Data(data=body))
+            self._account.sent(len(body))
         try:
             while not is_whole:
                 event = await self._client.next_event()
                 is_whole = type(event) is h11.EndOfMessage
                 if not is_whole:
                     link.send(event)
+                    self._account.sent(len(event.data))
                     await link.room()
                 else:
                     link.send(h11.EndOfMessage(headers=event.headers))
@@ -136,10 +147,12 @@ class Relay:
         try:
             head = await self._head(link)
         except _BROKEN as fault:
-            raise Unreachable(f"{self._upstream.url} closed the connection before it answered ({_said(fault)})") from fault
+            raise Unreachable(f"{self._upstream.url} closed the connection before it answered ({in_words(fault)})") from fault
         if type(head) is h11.InformationalResponse:
             self._client.send(h11.InformationalResponse(status_code=101, headers=_switching(head), reason=head.reason))
+            self._account.began(101, [])
             await tunnel(self._client, link)
+            self._account.end()
             return
         headers = head.headers.raw_items()
         self._account.began(head.status_code, headers)
@@ -177,6 +190,7 @@ def _origin_form(target: bytes) -> bytes:
     return b"/" + rest.partition(b"/")[2] if is_absolute else target
 
 
-def _said(fault: BaseException) -> str:
-    """What went wrong in few words, never without any."""
-    return str(fault) or type(fault).__name__
+def in_words(fault: BaseException) -> str:
+    """What went wrong in few words, never without any; h11 quotes the header it stumbles over behind a colon, which may be a key."""
+    text = str(fault)
+    return (text.partition(":")[0] if isinstance(fault, h11.ProtocolError) else text) or type(fault).__name__

@@ -36,7 +36,9 @@ class Upstream:
             port = parts.port
         except ValueError as fault:
             raise UsageError(f"--upstream {url!r} is not a URL ({fault})") from None
-        if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment or parts.username:
+        if parts.query or parts.fragment or parts.username or parts.password:  # which may be secret: they are not said again
+            raise UsageError("--upstream takes scheme, host and path alone: keys, names and queries are the client's to send")
+        if parts.scheme not in _PORTS or not parts.hostname:
             raise UsageError(f"--upstream {url!r}: give scheme and host of a provider, such as https://api.anthropic.com")
         self.name, self._port, self._tls = parts.hostname, port or _PORTS[parts.scheme], _trust(ca) if parts.scheme == "https" else None
         self.url = url.rstrip("/")

@@ -39,6 +39,15 @@ def what_if(
     return work.told()
 
 
+def what_if_judged(calls: Iterable[Judged], fixes: Sequence[str]) -> WhatIf:
+    """The same for calls that were judged before; raises `UsageError` for a fix there is not."""
+    work = _Work(fixes_named(fixes), by_session=False)
+    for call in calls:
+        work.see(call)
+    work.finish(iter)
+    return work.told()
+
+
 class _Work:
     """One run."""
 

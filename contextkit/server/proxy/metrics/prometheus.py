@@ -28,6 +28,7 @@ _HELP = {
     "lost_tokens_total": "Tokens those calls did not read, by cause.",
     "findings_total": "Breaks of a prefix, by hazard.",
     "repairs_total": "Requests repaired, by repair.",
+    "passed_total": "Requests that are no model call the proxy knows, passed on unread, by response status.",
     "cost_usd_total": "List price of the calls whose price is known.",
 }
 
@@ -43,7 +44,9 @@ class Metrics:
         self._models: set[str] = set()
 
     def take(self, report: Json) -> None:
-        """Count a call; a report of anything else is passed over."""
+        """Count a call, or what was passed on unread; a report of anything else is passed over."""
+        if "passed" in report and "summary" not in report:
+            self._add("passed_total", 1, status=str(report["passed"]["status"]))
         row = report.get("exchange")
         if row is None:
             return

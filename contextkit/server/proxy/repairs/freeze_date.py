@@ -71,7 +71,12 @@ def _responses(body: bytes, fields: Mapping[str, Json]) -> Iterator[Span]:
     yield from _messages("input")(body, fields)
 
 
+def _gemini(body: bytes, fields: Mapping[str, Json]) -> Iterator[Span]:
+    yield from _field("systemInstruction")(body, fields)
+    yield from _field("system_instruction")(body, fields)
+
+
 _PLACES: Mapping[str, _Places] = {
-    "anthropic_messages": _field("system"), "openai_chat": _messages("messages"), "openai_responses": _responses,
+    "anthropic_messages": _field("system"), "openai_chat": _messages("messages"), "openai_responses": _responses, "gemini": _gemini,
 }  # fmt: skip
 """Wire → where its system text stands."""

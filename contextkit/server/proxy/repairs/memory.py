@@ -17,7 +17,8 @@ from contextkit.server.proxy.repairs.dates import DATES
 MOST = 20_000
 """Places in conversations that are remembered: two a request."""
 _HEAD = 400
-_ARRAYS = {"anthropic_messages": "messages", "openai_chat": "messages", "openai_responses": "input"}
+_ARRAYS = {"anthropic_messages": "messages", "openai_chat": "messages", "openai_responses": "input", "gemini": "contents"}
+_SYSTEMS = ("system", "instructions", "systemInstruction", "system_instruction")
 _MARKERS = ("cache_control", "prompt_cache_breakpoint")
 
 
@@ -60,7 +61,7 @@ class Memories:
 
 def _kind(wire: str, fields: Mapping[str, Json]) -> bytes:
     """What sets an agent apart from another that was asked the same: its model, whether it has tools, how its system text begins."""
-    system = fields.get("system") or fields.get("instructions") or ""
+    system = next((fields[name] for name in _SYSTEMS if fields.get(name)), "")
     head = DATES.sub(b"", canonical(system)[:_HEAD])[: _HEAD // 2]
     return canonical([wire, fields.get("model"), bool(fields.get("tools"))]) + head
 

@@ -22,6 +22,11 @@ REPAIRS: Mapping[str, Callable[[Rope, str, Mapping[str, Json], Memory], Rope | N
     "place-breakpoints": place_breakpoints,
 }
 """Name → repair, in the order they are applied."""
+_ANTHROPIC_OPENAI = frozenset({"anthropic_messages", "openai_chat", "openai_responses"})
+COVERS: Mapping[str, frozenset[str]] = {
+    "freeze-date": _ANTHROPIC_OPENAI | {"gemini"}, "sort-tools": _ANTHROPIC_OPENAI | {"gemini"}, "place-breakpoints": _ANTHROPIC_OPENAI,
+}  # fmt: skip
+"""Name → the wires whose bodies it mends; any other passes as it is. Bedrock's are signed by the client, body and all."""
 
 
 class Repairs:
@@ -39,15 +44,16 @@ class Repairs:
 
     def __call__(self, wire: str, body: bytes) -> Repaired | None:
         """The request to send in place of `body`, None where it is sent as it is."""
+        names = [name for name in self._names if wire in COVERS[name]]
         try:
-            fields = parse(body)
+            fields = parse(body) if names else None
             memory = self._memories.of(wire, fields) if isinstance(fields, dict) else None
         except ContextKitError:
             return None  # not JSON: the provider will say so
         if memory is None:
             return None
         rope, done = Rope.of(body), list[str]()
-        for name in self._names:
+        for name in names:
             changed = _applied(name, rope, wire, memory)
             rope = changed or rope
             done += [name] if changed else []
@@ -58,5 +64,5 @@ def _applied(name: str, rope: Rope, wire: str, memory: Memory) -> Rope | None:
     """The repaired body; None also where the request is none its rules are known for."""
     try:
         return REPAIRS[name](rope, wire, parse(bytes(rope)), memory)
-    except (ContextKitError, KeyError):
+    except (ContextKitError, AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None  # a model or a block nobody knows, a key spelled with escapes: better untouched than guessed

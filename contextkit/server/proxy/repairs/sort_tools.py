@@ -6,7 +6,7 @@ were there; a marker stays at the place it had.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from contextkit.canonical import Json
 from contextkit.server.proxy.repairs.memory import Memory
@@ -16,8 +16,8 @@ from contextkit.server.proxy.repairs.splices import Rope
 
 def sort_tools(rope: Rope, wire: str, fields: Mapping[str, Json], memory: Memory) -> Rope | None:
     """The body with its tools in order, None where they are, or where two share a name."""
-    tools = fields.get("tools")
-    names = [_name(tool) for tool in tools] if isinstance(tools, list) else []
+    tools, find = _TOOLS.get(wire, _listed)(fields)
+    names = [_name(tool) for tool in tools]
     if not names or len(set(names)) < len(names) or "" in names:
         return None
     memory.tools += sorted(set(names) - set(memory.tools))
@@ -25,7 +25,36 @@ def sort_tools(rope: Rope, wire: str, fields: Mapping[str, Json], memory: Memory
     if order == list(range(len(names))):
         return None
     body = bytes(rope)
-    return _reordered(rope, body, elements(body, members(body)[b"tools"][0]), order)
+    return _reordered(rope, body, find(body), order)
+
+
+_Find = Callable[[bytes], list[Span]]
+"""Takes a body, gives where its tools stand."""
+
+
+def _listed(fields: Mapping[str, Json]) -> tuple[list[Json], _Find]:
+    """Tools that are a list of their own."""
+    tools = fields.get("tools")
+    return (tools if isinstance(tools, list) else []), lambda body: elements(body, members(body)[b"tools"][0])
+
+
+def _declared(fields: Mapping[str, Json]) -> tuple[list[Json], _Find]:
+    """Gemini's functions: a list inside one of its tools; where several hold some, none is touched."""
+    tools, _ = _listed(fields)
+    places = [(at, name) for at, tool in enumerate(tools) if isinstance(tool, dict) for name in _DECLARATIONS if name in tool]
+    at, name = places[0] if len(places) == 1 else (-1, "")
+    declared = tools[at][name] if name else []
+
+    def find(body: bytes) -> list[Span]:
+        tool = elements(body, members(body)[b"tools"][0])[at]
+        return elements(body, members(body, tool[0])[name.encode()][0])
+
+    return (declared if isinstance(declared, list) else []), find
+
+
+_DECLARATIONS = ("functionDeclarations", "function_declarations")
+_TOOLS: Mapping[str, Callable[[Mapping[str, Json]], tuple[list[Json], _Find]]] = {"gemini": _declared}
+"""Wire whose tools stand deeper → how to find them."""
 
 
 def _name(tool: Json) -> str:

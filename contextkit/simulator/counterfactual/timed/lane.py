@@ -15,7 +15,7 @@ from contextkit import prices
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import WRITE_CLASSES, Usage
-from contextkit.economics.break_even import interval_seconds, keep_alive, most_pings, ping_usage
+from contextkit.economics.keep_alive import interval_seconds, keep_alive, most_pings, ping_usage
 from contextkit.ledger.causes import Cause
 from contextkit.ledger.exchange import Exchange
 from contextkit.models import Model

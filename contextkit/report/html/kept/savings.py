@@ -1,0 +1,94 @@
+"""What a fix saves: by replaying the sessions that had its misses with one thing changed, where that can be done here; else by the bills.
+
+Takes judged calls as they come, gives a `Saving` a cause. How many calls are replayed is bounded: a page must not take as long as
+`contextkit whatif`, which has no bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from contextkit.ledger.exchange import Bodies
+from contextkit.ledger.judged import Judged
+from contextkit.simulator.counterfactual.answer import Answer
+from contextkit.simulator.counterfactual.what_if import what_if_judged
+
+MOST_HELD, MOST_REPLAYED, MOST_BODY_BYTES = 20_000, 1_200, 32 << 20
+"""Calls held until it is known which of them missed; calls replayed for one cause; bytes of bodies held."""
+FIXES: Mapping[str, tuple[str, ...]] = {
+    "ttl_expired": ("ttl-1h-per-lane", "keep-alive"), "out_of_reach": ("bridging-marker",), "tools_changed": ("sorted-tools",),
+    "system_changed": ("clock-to-tail",), "messages_changed": ("no-pruning",), "cold_fan_out": ("leader-first",),
+}  # fmt: skip
+"""Cause → what can be changed in a replay to end its misses; of several the one that saves most is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """One cause, answered by a replay."""
+
+    fix: str
+    """Name of the change, as `contextkit whatif --fix` takes it."""
+    usd: float
+    """What it saves."""
+    low_usd: float
+    """The least, over what no record says."""
+    high_usd: float
+    """The most."""
+    calls: int
+    """Calls that were replayed: those of the sessions that had such misses."""
+    source: str
+    """What of the record answered it."""
+
+
+class Savings:
+    """Holds calls until the recording is over."""
+
+    __slots__ = ("_calls", "_n_bytes", "_n_seen")
+
+    def __init__(self) -> None:
+        self._calls: list[Judged] = []
+        self._n_bytes = self._n_seen = 0
+
+    def see(self, call: Judged) -> None:
+        """The next call."""
+        self._n_seen += 1
+        if self._n_seen > MOST_HELD:
+            self._calls = []
+            return
+        if isinstance(call.exchange.prompt, Bodies):
+            self._n_bytes += len(call.exchange.prompt.request)
+            if self._n_bytes > MOST_BODY_BYTES:
+                self._calls = [*map(_bare, self._calls)] if any(map(_has_body, self._calls)) else self._calls
+                call = _bare(call)
+        self._calls.append(call)
+
+    def told(self, causes: Iterable[str]) -> dict[str, Saving]:
+        """Of those causes that a replay answers."""
+        answers = ((cause, self._answered(cause)) for cause in causes if cause in FIXES)
+        return {cause: saving for cause, saving in answers if saving}
+
+    def _answered(self, cause: str) -> Saving | None:
+        sessions = {call.exchange.session for call in self._calls if call.miss and call.miss.cause == cause and call.miss.lost_tokens}
+        calls = [call for call in self._calls if call.exchange.session in sessions]
+        if not calls or len(calls) > MOST_REPLAYED:
+            return None
+        savings = [saving for answer in what_if_judged(calls, FIXES[cause]).answers if (saving := _saving(answer))]
+        return max(savings, key=lambda saving: saving.usd, default=None)
+
+
+def _saving(answer: Answer) -> Saving | None:
+    """None where nothing answered it, or where it changes no prompt: then it is not the fix for these misses."""
+    saved = answer.saves_usd
+    if saved is None or answer.low_usd is None or answer.high_usd is None or answer.changed_calls == 0:
+        return None
+    low, high = answer.before_usd - answer.high_usd, answer.before_usd - answer.low_usd
+    return Saving(answer.fix, saved, low, high, answer.calls, answer.answered_from)
+
+
+def _has_body(call: Judged) -> bool:
+    return isinstance(call.exchange.prompt, Bodies)
+
+
+def _bare(call: Judged) -> Judged:
+    return replace(call, exchange=replace(call.exchange, prompt=None))
