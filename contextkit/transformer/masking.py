@@ -53,7 +53,7 @@ def calls(names: Sequence[str], mode: Mode, tokenizer: Tokenizer) -> Allowed:
 
     Names are compared token by token, so the tokenizer must cut a call's head in one way only, as bytes do.
     """
-    opened, heads = tokenizer.encode(OPEN), [tokenizer.encode(f'{HEAD}{name}"') for name in names]
+    heads = [tokenizer.encode(f'{HEAD}{name}"') for name in names]
     anything = range(tokenizer.size)
 
     def in_call(call: Sequence[int]) -> Collection[int]:
@@ -61,15 +61,30 @@ def calls(names: Sequence[str], mode: Mode, tokenizer: Tokenizer) -> Allowed:
         is_named = any(list(call[: len(head)]) == head for head in heads)
         return anything if is_named else {head[len(call)] for head in inside}
 
-    def auto(made: Sequence[int]) -> Collection[int]:
+    return by_mode(in_call, mode, tokenizer)
+
+
+def by_mode(in_call: Allowed, mode: Mode, tokenizer: Tokenizer) -> Allowed:
+    """The mask of a mode, made of one over a call: `in_call(ids)` is asked with the tokens from the call's opening on.
+
+    `contextkit.tools.masking.TokenMask(…, before=HEAD).allowed_token_ids` is one, for any tokenizer; `auto` and `none` know an opening by
+    its tokens, so `<tool_call>` must be cut in one way, as where it is a token.
+    """
+    opened, anything = tokenizer.encode(OPEN), range(tokenizer.size)
+
+    def forced(made: Sequence[int]) -> Collection[int]:
         starts = [i for i in range(len(made)) if list(made[i : i + len(opened)]) == opened]
-        return in_call(made[starts[-1] :]) if starts else anything
+        return in_call(made[starts[-1] if starts else 0 :])
+
+    def auto(made: Sequence[int]) -> Collection[int]:
+        is_opened = any(list(made[i : i + len(opened)]) == opened for i in range(len(made)))
+        return forced(made) if is_opened else anything
 
     def none(made: Sequence[int]) -> Collection[int]:
         is_opening = list(made[len(made) - len(opened) + 1 :]) == opened[:-1]
         return [token for token in anything if token != opened[-1]] if is_opening else anything
 
-    return {"auto": auto, "none": none, "required": in_call, "specified": in_call}[mode]
+    return {"auto": auto, "none": none, "required": forced, "specified": forced}[mode]
 
 
 def generate_masked(engine: Engine, run: Run, n: int, allowed: Allowed, begun: Sequence[int] = (), choose: Choose = likeliest) -> list[int]:

@@ -24,8 +24,9 @@ from contextkit.server.refusals.anthropic_shape import (
     tool_names,
     versioned,
 )  # fmt: skip
-from contextkit.server.refusals.choices import named, tool_changes
+from contextkit.server.refusals.choices import named
 from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal, Sent
+from contextkit.server.refusals.tool_changes import tool_changes, tool_changes_in_turns
 
 MOST_MARKS = 4
 _TTLS = {300: "5m", 3600: "1h"}
@@ -225,10 +226,11 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
 
 
 EARLY: tuple[Early, ...] = (
-    authenticated, versioned, created, options, blocks, tool_names, tool_changes, named, new_version, prewarming, thinking,
+    authenticated, versioned, created, options, blocks, tool_names, tool_changes, tool_changes_in_turns, named, new_version, prewarming,
+    thinking,
 )  # fmt: skip
 LATE: tuple[Late, ...] = (conversation, forced, marks, automatic, window)
 EARLY_COUNT: tuple[Early, ...] = (
-    authenticated, versioned, counted, options, blocks, tool_names, tool_changes, named, new_version, thinking,
+    authenticated, versioned, counted, options, blocks, tool_names, tool_changes, tool_changes_in_turns, named, new_version, thinking,
 )  # fmt: skip
 """For `/v1/messages/count_tokens`; its late checks are the same."""

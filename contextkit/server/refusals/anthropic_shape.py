@@ -153,7 +153,7 @@ def blocks(sent: Sent) -> Iterator[Refusal]:
     """Each block has the fields of its type, its speaker and a marker that is one."""
     is_new = sent.headers.get("anthropic-version") == NEW_VERSION
     for at in placed(sent.body):
-        yield from _tool(at) if at.path.startswith("tools.") else _block(at)
+        yield from shape_of_tool(at) if at.path.startswith("tools.") else _block(at)
         if at.block.get("cache_control") is not None:
             yield from _marker(at)
         if is_new:
@@ -177,7 +177,8 @@ def tool_names(sent: Sent) -> Iterator[Refusal]:
         yield invalid("tools: Tool names must be unique.")
 
 
-def _tool(at: Placed) -> Iterator[Refusal]:
+def shape_of_tool(at: Placed) -> Iterator[Refusal]:
+    """A tool as `tools` holds it: a function has a name and a schema, every other a type."""
     kind = at.block.get("type")
     if kind in (None, "custom"):
         yield from _shaped(at, {"name": TEXT, "input_schema": OBJECT})

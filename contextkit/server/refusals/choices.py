@@ -1,7 +1,7 @@
-"""What the providers refuse of `tool_choice`, and of tools withdrawn and given back between turns.
+"""What the providers refuse of `tool_choice`.
 
-Sources: `anthropic.types` 2.11 (tool_choice_*_param.py, beta/beta_request_tool_removal_block_param.py), mid-conversation system messages
-docs; `openai.types` 3.52 (chat/chat_completion_allowed_tools_param.py, responses/tool_choice_*_param.py).
+Sources: `anthropic.types` 2.11 (tool_choice_*_param.py); `openai.types` 3.52 (chat/chat_completion_allowed_tools_param.py,
+responses/tool_choice_*_param.py).
 """
 
 from __future__ import annotations
@@ -9,53 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.providers.masking.mechanisms import TOOL_CHANGES
 from contextkit.server.refusals import anthropic_shape as anthropic
 from contextkit.server.refusals import openai_shape as openai
 from contextkit.server.refusals.refusal import Refusal, Sent
 
-_INLINE = "inline-tools-2026-09-15"
-_BETAS = frozenset({TOOL_CHANGES, _INLINE})
-"""Headers that allow tools to change between turns."""
-_REFERENCES = {"tool_reference": "name", "mcp_tool_reference": "server_name", "mcp_toolset_reference": "server_name"}
-"""Type of a reference → the field that says what it stands for."""
-_CHANGES = frozenset({"tool_addition", "tool_removal"})
-_SPOKEN = frozenset({"text", *_CHANGES})
-"""Types of blocks a system message between turns may hold."""
 _PARALLEL = frozenset({"type", "disable_parallel_tool_use"})
 _FIELDS = {"tool": _PARALLEL | {"name"}, "none": frozenset({"type"})}
 """Type of `tool_choice` → its fields; `_PARALLEL` for the others."""
 _WORDS = ("none", "auto", "required")
 _MODES = ("auto", "required")
-
-
-def tool_changes(sent: Sent) -> Iterator[Refusal]:
-    """A system message holds text and changes; a change needs its beta header, and stands for a tool there is."""
-    betas = {name.strip() for name in str(sent.headers.get("anthropic-beta", "")).split(",")}
-    names = {tool.get("name") for tool in sent.body.get("tools") or () if isinstance(tool, dict)}
-    for at in anthropic.placed(sent.body):
-        kind = at.block.get("type")
-        if at.role == "system" and kind not in _SPOKEN:
-            yield anthropic.invalid(f"{at.path}: `{kind}` blocks are not permitted in `system` messages")
-        if kind == "tool_addition" and _INLINE in betas and at.block["tool"].get("type") == "tool_definition":
-            names.add((at.block["tool"].get("definition") or {}).get("name"))
-        elif kind in _CHANGES:
-            yield from _changed(at, names, bool(betas & _BETAS))
-
-
-def _changed(at: anthropic.Placed, names: set[Json], is_open: bool) -> Iterator[Refusal]:
-    tool = at.block["tool"]
-    field = _REFERENCES.get(str(tool.get("type")))
-    if not is_open:
-        yield anthropic.invalid(f"{at.path}: `{at.block['type']}` blocks require the beta header {TOOL_CHANGES}")
-    elif field is None:
-        yield anthropic.invalid(f"{at.path}.tool: Input tag found using 'type' does not match any of the expected tags")
-    elif not isinstance(tool.get(field), str):
-        yield anthropic.invalid(f"{at.path}.tool.{field}: Field required")
-    elif unknown := sorted(set(tool) - {"type", "name", "server_name"}):
-        yield anthropic.invalid(f"{at.path}.tool.{unknown[0]}: Extra inputs are not permitted")
-    elif tool["type"] == "tool_reference" and tool["name"] not in names:
-        yield anthropic.invalid(f"{at.path}.tool: tool_reference_unresolved: no tool named '{tool['name']}' in `tools`")
 
 
 def named(sent: Sent) -> Iterator[Refusal]:

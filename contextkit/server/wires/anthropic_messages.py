@@ -116,7 +116,8 @@ def _event(data: Mapping[str, Json]) -> bytes:
 
 def error(refusal: Refusal) -> Json:
     """The body of an error."""
-    return {"type": "error", "error": {"type": refusal.type, "message": refusal.message}}
+    details = {"details": {"error_code": refusal.code}} if refusal.code else {}
+    return {"type": "error", "error": {"type": refusal.type, "message": refusal.message, **details}}
 
 
 def fault(status: int, kind: str | None, message: str | None) -> Refusal:

@@ -1,0 +1,104 @@
+"""The token mask of `tools/masking` on real logits: tokens that straddle names, every sampled call allowed, the prompt's rows untouched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from contextkit.tools.masking import TokenMask, Vocabulary
+from contextkit.transformer.engine import Engine, Run
+from contextkit.transformer.kv_cache import PagedCache, Pool
+from contextkit.transformer.masking import HEAD, OPEN, Mode, by_mode, generate_masked, prefill, sampled
+from contextkit.transformer.model import Model
+from contextkit.transformer.weights import Shape, seeded
+
+PIECES = [
+    b"<tool_call>", b'{"name', b'": "', b"browser", b"browser_", b"_op", b"open", b'en"', b'", "arg', b"_close", b"cl", b'ose", ', b"sea",
+    b"rch",
+]  # fmt: skip
+FAMILY = ["browser_open", "browser_close"]
+ALL = [*FAMILY, "search"]
+
+
+class Pieces:
+    """Bytes, and tokens longer than one, some of which end within a name or reach past its end."""
+
+    tokens = (*(bytes([byte]) for byte in range(256)), *PIECES)
+    size = len(tokens)
+
+    def encode(self, text: str) -> list[int]:
+        rest, ids = text.encode(), list[int]()
+        while rest:
+            ids.append(max((i for i, token in enumerate(self.tokens) if rest.startswith(token)), key=lambda i: len(self.tokens[i])))
+            rest = rest[len(self.tokens[ids[-1]]) :]
+        return ids
+
+    def decode(self, tokens: list[int]) -> str:  # type: ignore[override]
+        return b"".join(self.tokens[token] for token in tokens).decode("latin-1")
+
+
+TOKENS = Pieces()
+VOCABULARY = Vocabulary(TOKENS.tokens)
+MODEL = Model(seeded(replace(Shape(n_kv_heads=2), vocabulary=TOKENS.size)))
+PROMPT = TOKENS.encode("tools: browser_open browser_close search shell\nuser: buy me a GPU\n")
+
+
+def said(names: list[str], mode: Mode, seed: int, begin: str | None = None, n: int = 30) -> str:
+    engine = Engine(MODEL)
+    run = engine.open()
+    engine.feed([(run, PROMPT)])
+    begun = TOKENS.encode(prefill(names, mode) if begin is None else begin)
+    mask = TokenMask(VOCABULARY, names, before=HEAD).allowed_token_ids
+    return TOKENS.decode(generate_masked(engine, run, n, by_mode(mask, mode, TOKENS), begun, sampled(seed, temperature=4)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("names", "mode", "begin"), [
+    (ALL, "required", None), (FAMILY, "specified", None), (["search"], "specified", None), (ALL, "required", ""),
+    (ALL, "auto", f"Well. {OPEN}"), (FAMILY, "auto", f"{HEAD}browser_open\", 1}} Well. {OPEN}"),
+])  # fmt: skip
+def test_every_sampled_call_is_an_allowed_one(names: list[str], mode: Mode, begin: str | None, seed: int) -> None:
+    text = said(names, mode, seed, begin)
+    calls = [OPEN + rest for rest in text.split(OPEN)[1:]]
+    assert calls and all(any(_is_call(call, name) for name in names) for call in calls)
+
+
+def _is_call(text: str, name: str) -> bool:
+    """Whether a text is a call of `name`, or the end of what was sampled cut it before its name was said."""
+    head = f'{HEAD}{name}"'
+    return text.startswith(head) or head.startswith(text)
+
+
+def test_each_allowed_name_is_said_in_more_than_one_way() -> None:
+    texts = [said(FAMILY, "specified", seed, n=8) for seed in range(12)]
+    assert {name for name in FAMILY for text in texts if _is_call(text, name)} == set(FAMILY)
+    mask = TokenMask(VOCABULARY, FAMILY, before=HEAD)
+    begun = TOKENS.encode(prefill(FAMILY, "specified"))
+    spelled = {TOKENS.tokens[token] for token in mask.allowed_token_ids(begun)}
+    assert spelled == {b"o", b"open", b"c", b"cl"}
+
+
+def test_where_no_call_is_allowed_the_opening_is_no_token() -> None:
+    mask = by_mode(TokenMask(VOCABULARY, ALL, before=HEAD).allowed_token_ids, "none", TOKENS)
+    assert set(range(TOKENS.size)) - set(mask(TOKENS.encode("Well."))) == {TOKENS.encode(OPEN)[0]}
+    assert OPEN not in said(ALL, "none", 3)
+
+
+@pytest.mark.parametrize("mode", ["auto", "required", "specified", "none"])
+def test_the_rows_of_the_prompt_are_the_same_blocks_with_and_without_a_mask(mode: Mode) -> None:
+    pool = Pool(MODEL.shape, n_blocks=40, block=8)
+    engine = Engine(MODEL, lambda: PagedCache(pool))
+    first = engine.open()
+    engine.feed([(first, PROMPT)])
+    masked, plain = Run(first.cache.fork(), list(PROMPT)), Run(first.cache.fork(), list(PROMPT))  # type: ignore[attr-defined]
+    n_full = len(PROMPT) // pool.block - 1  # the last row is read anew for its logits, so its block is one's own
+    before = [array[:, first.cache.table[:n_full]].copy() for array, _ in pool.parts]  # type: ignore[attr-defined]
+    mask = by_mode(TokenMask(VOCABULARY, FAMILY, before=HEAD).allowed_token_ids, mode, TOKENS)
+    generate_masked(engine, masked, 20, mask, TOKENS.encode(prefill(FAMILY, mode)), sampled(1))
+    generate_masked(engine, plain, 20, lambda made: range(TOKENS.size), (), sampled(1))
+    tables = [run.cache.table[:n_full] for run in (first, masked, plain)]  # type: ignore[attr-defined]
+    assert tables[0] == tables[1] == tables[2] and all(pool.holders[block] == 3 for block in tables[0])
+    assert all((was == array[:, tables[0]]).all() for was, (array, _) in zip(before, pool.parts, strict=True))
+    assert np.isfinite(before[0]).all()
