@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ import click
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
-    from contextkit.ledger.judged import Judged
+    from contextkit.ledger.judged import Judged, Judging
     from contextkit.ledger.row import Record
-    from contextkit.report.contents import Contents
+    from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
     from contextkit.report.watching import Watch
 
@@ -105,9 +105,10 @@ def command(
     if follow:
         _follow(paths, options)
         return
+    from contextkit.importers.collecting import seldom_collecting
     from contextkit.report.watching import watching
 
-    with watching() as watch:
+    with watching() as watch, seldom_collecting():
         contents, columns, faults = _read(paths, options, watch)
         watch.finish()
         _show(contents, columns, options)
@@ -223,17 +224,67 @@ def _say(faults: Faults) -> None:
 
 
 def _follow(paths: tuple[str, ...], options: Options) -> None:
-    """What is being written is read anew whenever it has grown: so each format is followed, with what its reader holds back to the end."""
+    """What is being written, read on as it grows, with what its readers hold back to the end."""
     from contextkit.report.following import follow
 
     if options.face != "terminal" or "-" in paths:
         raise click.UsageError("--follow draws on the terminal what grows in files: leave out --json, --csv, --markdown and -")
     live = _Live(paths)
-    drawn = replace(options, html=None)
-    follow(lambda: _read(live.files, drawn, None, live.title)[0], live.look)
-    contents, columns, faults = _read(live.files, options, None, live.title)
+    growing = _Growing(live, options)
+    follow(growing.read, live.look)
+    if options.html:  # the page shows every call, of which nothing was kept
+        contents, columns, faults = _read(live.files, options, None, live.title)
+    else:
+        contents, columns, faults = growing.rest()
     _show(contents, columns, options)
     _say(faults)
+
+
+class _Growing:
+    """The report of live files: only what has come is read, unless a file that was counted was cut, replaced or written anew."""
+
+    def __init__(self, live: _Live, options: Options) -> None:
+        self._live, self._options = live, options
+        self._start()
+
+    def _start(self) -> None:
+        from contextkit.importers.live import LiveFiles
+        from contextkit.ledger.judged import Judging
+        from contextkit.report.contents import Chosen, Gathering
+
+        chosen = Chosen(self._options.since, self._options.until, self._options.session)
+        self._files, self._judging, self._gathering = LiveFiles(), Judging(), Gathering(self._options.by, chosen)
+
+    def read(self) -> Contents:
+        """The report as it stands."""
+        if self._files.is_past(self._live.files):
+            self._start()
+        self._add(self._files.news(self._live.files), self._judging, self._gathering)
+        waiting = list(self._files.waiting())
+        if not waiting:
+            return self._contents(self._gathering)
+        ahead = self._gathering.copied()
+        self._add(waiting, self._judging.copied(), ahead)
+        return self._contents(ahead)
+
+    def rest(self) -> tuple[Contents, Columns, Faults]:
+        """The report of all of it, when nothing more is to come."""
+        from contextkit.report.html.columns import Columns
+
+        if self._files.is_past(self._live.files):
+            self._start()
+        self._add(self._files.news(self._live.files), self._judging, self._gathering)
+        self._add(self._files.rest(), self._judging, self._gathering)
+        return self._contents(self._gathering), Columns(), self._files.faults
+
+    @staticmethod
+    def _add(records: Iterable[Record], judging: Judging, gathering: Gathering) -> None:
+        gathering.add_all(call for record in records if (call := judging.hear(record)) is not None)
+
+    def _contents(self, gathering: Gathering) -> Contents:
+        faults = self._files.faults
+        said = [(fault.file, fault.line, fault.what) for fault in faults.kept]
+        return gathering.contents(self._live.title, faults=said, n_faults=len(faults))
 
 
 class _Live:

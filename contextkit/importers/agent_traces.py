@@ -30,9 +30,11 @@ BYTES_PER_TOKEN = 4
 """UTF-8 bytes to a token, an estimate for English and code."""
 NAMESPACES = ("", "", "")
 """No setting beside the text is known."""
+TAIL = 512
+"""Characters at the end of a prompt by which, with its time and length, a line is known again."""
 _KEYS = {"timestamp", "input", "output", "session_id"}
 _START = re.compile(rb'\{\s*"timestamp"\s*:\s*[\d.]+\s*,\s*(?:"session_id"\s*:\s*"[^"]*"\s*,\s*)?"input"\s*:\s*"')
-_CUT = re.compile(rb"\n\n+")
+_CUT = re.compile(r"\n\n+")
 
 
 def is_agent_trace(head: bytes) -> bool:
@@ -48,9 +50,11 @@ def is_agent_trace(head: bytes) -> bool:
 class _Session:
     """The prompt before, cut."""
 
-    text: bytes = b""
+    text: str = ""
     ends: list[int] = field(default_factory=list)
-    """Where its segments end."""
+    """Where its segments end, in characters."""
+    sizes: list[int] = field(default_factory=list)
+    """The same in bytes of UTF-8."""
     digests: list[str] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
 
@@ -59,9 +63,9 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of a trace by their times."""
     sessions: dict[str, _Session] = {}
     n_known = 0
-    for _, (at, row) in in_time(source, _timed(source), lambda timed: timed[0]):
-        name, text = str(row["session_id"]), row["input"].encode("utf-8", "surrogatepass")
-        if not source.is_new(b"agent trace", name.encode("utf-8", "surrogatepass"), repr(at).encode(), text):
+    for _, (at, row) in in_time(source, _timed(source), lambda timed: timed[0], lambda timed: 2 * len(timed[1]["input"])):
+        name, text = str(row["session_id"]), row["input"]
+        if not source.is_new(b"agent trace", f"{name} {at!r} {len(text)} {text[-TAIL:]}".encode("utf-8", "surrogatepass")):
             n_known += 1
             continue
         session = sessions.setdefault(name, _Session())
@@ -87,7 +91,7 @@ def _timed(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]
         source.fault(0, f"{n_late:,} of its lines are earlier than a line before them; put in the order of their times")
 
 
-def _grown(session: _Session, text: bytes) -> Outline:
+def _grown(session: _Session, text: str) -> Outline:
     """The next prompt of a session as a difference to the one before."""
     shared = _common(session.text, text)
     keep = sum(end <= shared for end in session.ends)
@@ -95,22 +99,27 @@ def _grown(session: _Session, text: bytes) -> Outline:
     cuts = [cut.end() for cut in _CUT.finditer(text, start) if start < cut.end() < len(text)]
     ends = [*cuts, len(text)] if len(text) > start else []
     digest, digests = session.digests[keep - 1] if keep else "", list[str]()
+    size, sizes = session.sizes[keep - 1] if keep else 0, list[int]()
     for begin, end in zip([start, *ends], ends, strict=False):
-        digest = blake2b(bytes.fromhex(digest) + text[begin:end], digest_size=16).hexdigest()
+        part = text[begin:end].encode("utf-8", "surrogatepass")
+        digest, size = blake2b(bytes.fromhex(digest) + part, digest_size=16).hexdigest(), size + len(part)
         digests.append(digest)
+        sizes.append(size)
     position = session.positions[keep - 1] + 1 if keep else 0
     session.text = text
     session.ends[keep:], session.digests[keep:], session.positions[keep:] = ends, digests, [position] * len(ends)
+    session.sizes[keep:] = sizes
     return Outline(
-        keep=keep, namespaces=NAMESPACES, level_ends=(0, 0), digests=tuple(digests), ends_tokens=tuple(map(_tokens, ends)),
+        keep=keep, namespaces=NAMESPACES, level_ends=(0, 0), digests=tuple(digests), ends_tokens=tuple(map(_tokens, sizes)),
         positions=(position,) * len(ends), entries=(-1,) * len(ends), breakpoints=(),
     )  # fmt: skip
 
 
 def _exchange(identity: str, name: str, at: float, session: _Session, prompt: Outline, output: str) -> Exchange:
-    read = _tokens(session.ends[prompt.keep - 1]) if prompt.keep else 0
+    read = _tokens(session.sizes[prompt.keep - 1]) if prompt.keep else 0
+    sent = _tokens(session.sizes[-1]) if session.sizes else 0
     generated = _tokens(len(output.encode("utf-8", "surrogatepass")))
-    expected = Usage(_tokens(len(session.text)) - read, read, 0, 0, generated, estimated=True)
+    expected = Usage(sent - read, read, 0, 0, generated, estimated=True)
     return Exchange(
         id=identity, session=name, lane="main", at=at, first_byte_at=at, ended_at=at, provider="", model=UNKNOWN,
         prompt=prompt, usage=None, predicted=expected, error=None,
@@ -121,8 +130,8 @@ def _tokens(n_bytes: int) -> int:
     return -(-n_bytes // BYTES_PER_TOKEN)
 
 
-def _common(one: bytes, other: bytes) -> int:
-    """How many leading bytes agree."""
+def _common(one: str, other: str) -> int:
+    """How many leading characters agree."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
         return high

@@ -161,7 +161,7 @@ _MODELS = ("model", "modelVersion", "model_version")
 _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("id", _IDS), ("model", _MODELS), ("upstream", ("provider_name", "provider")), ("session", ("session_id",)),
 )  # fmt: skip
-_ENDS = ("stop_reason", "stopReason", "finish_reason", "finishReason", "done_reason")
+_ENDS = frozenset({"stop_reason", "stopReason", "finish_reason", "finishReason", "done_reason"})
 _ENDED = ("completed", "incomplete", "cancelled")
 _FACTS = frozenset({
     *_COUNTS, *_IDS, *_MODELS, *_ENDS, "native_tokens_prompt", "provider_name", "provider", "session_id", "created", "created_at", "status",
@@ -198,20 +198,29 @@ def _take(answer: Answer, said: dict[str, Any]) -> bool:
         answer.counts.update({key: value for key, value in said.items() if key.startswith("native_tokens_") and value is not None})
         is_known = True
     for fact, names in _TEXTS:
-        value = next((said[name] for name in names if isinstance(said.get(name), str)), "")
-        if value:
-            setattr(answer, fact, value)
-    answer.created = next((said[name] for name in ("created", "created_at") if said.get(name) is not None), answer.created)
+        for name in names:
+            value = said.get(name)
+            if isinstance(value, str):
+                if value:
+                    setattr(answer, fact, value)
+                break
+    for name in ("created", "created_at"):
+        if said.get(name) is not None:
+            answer.created = said[name]
+            break
     answer.verdict = _verdict(said) or answer.verdict
     return is_known | _take_end(answer, said) | _take_error(answer, said) | ("choices" in said) | ("candidates" in said)
 
 
 def _take_end(answer: Answer, said: dict[str, Any]) -> bool:
     listed: list[Any] = next((said[name] for name in ("choices", "candidates") if isinstance(said.get(name), list)), [])
-    ends = [one.get(name) for one in (said, *(one for one in listed if isinstance(one, dict))) for name in _ENDS]
-    has_ended = any(end is not None for end in ends) or str(said.get("status")) in _ENDED
+    has_ended = _is_end(said) or any(_is_end(one) for one in listed if isinstance(one, dict)) or str(said.get("status")) in _ENDED
     answer.has_ended |= has_ended
     return has_ended
+
+
+def _is_end(said: dict[str, Any]) -> bool:
+    return any(said[name] is not None for name in _ENDS & said.keys())
 
 
 def _take_error(answer: Answer, said: dict[str, Any]) -> bool:

@@ -9,14 +9,13 @@ zero, with one exception that the table names. Field names: anthropic 2.11, open
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.transcript import natural
 from contextkit.models import MODELS
 
 Tell = Callable[[str], None]
@@ -126,7 +125,8 @@ def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
     shape = shape_of(counts)
     if shape is None:
         return None
-    known = {name: _count(counts, paths, tell) for name, paths in _PATHS[shape.name]}
+    flat = _flat(counts)
+    known = {name: _count(flat, paths, tell) for name, paths in _PATHS[shape.name]}
     if shape.leaves_out_zeros:
         known.update({name: known[name] or 0 for name in ("read", "output", "beside")})
     short, long = _writes(shape, known, tell)
@@ -142,39 +142,43 @@ def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
 
 _COUNTS = ("whole", "fresh", "read", "write", "short", "long", "output", "beside")
 _PATHS = {
-    shape.name: [(name, [tuple(path.split(".")) for path in getattr(shape, name)]) for name in _COUNTS] for shape in SHAPES
+    shape.name: [(name, getattr(shape, name)) for name in _COUNTS] for shape in SHAPES
 }  # fmt: skip
-"""Shape → each count and the steps of its paths."""
+"""Shape → each count and its paths."""
 
 
-def _count(counts: Mapping[str, Any], paths: list[tuple[str, ...]], tell: Tell) -> int | None:
+def _count(flat: Mapping[str, Any], paths: tuple[str, ...], tell: Tell) -> int | None:
     for path in paths:
-        value = counts.get(path[0])
-        if value is not None and len(path) > 1:
-            value = _at(value, path[1:])
-        if value is None:
-            continue
-        if natural(value) is None:
+        value = flat.get(path)
+        if value is not None:
+            if type(value) is int and value >= 0:
+                return value
             tell("a token count that is no natural number; it is unknown")
-        return natural(value)
+            return None
     return None
 
 
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for step in path:
-        walk = _STEPS.get(type(value))
-        if walk is None:
-            return None
-        value = walk(value, step)
-    return value
+def _flat(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands inside under its dotted path too, up to three steps, no path being longer."""
+    flat = dict(counts)
+    for name, value in counts.items():
+        for path, inner in _SIDES.get(type(value), _no_sides)(value):
+            flat[f"{name}.{path}"] = inner
+            for further, deepest in _SIDES.get(type(inner), _no_sides)(inner):
+                flat[f"{name}.{path}.{further}"] = deepest
+    return flat
 
 
-def _lifetime(items: list[Any], ttl: str) -> Any:
-    """Bedrock lists one count a lifetime: `[{"ttl": "1h", "inputTokens": 7}]`."""
-    return next((item.get("inputTokens") for item in items if isinstance(item, dict) and item.get("ttl") == ttl), None)
+def _no_sides(value: Any) -> Iterable[tuple[str, Any]]:
+    return ()
 
 
-_STEPS: dict[type, Callable[[Any, str], Any]] = {dict: lambda value, step: value.get(step), list: _lifetime}
+def _lifetimes(items: list[Any]) -> Iterable[tuple[str, Any]]:
+    """Bedrock lists one count a lifetime: `[{"ttl": "1h", "inputTokens": 7}]`; the first of each counts."""
+    return [(str(item.get("ttl")), item.get("inputTokens")) for item in reversed(items) if isinstance(item, dict)]
+
+
+_SIDES: dict[type, Callable[[Any], Iterable[tuple[str, Any]]]] = {dict: lambda value: value.items(), list: _lifetimes}
 
 
 def _writes(shape: Counters, known: Mapping[str, int | None], tell: Tell) -> tuple[int | None, int | None]:

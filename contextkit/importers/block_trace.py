@@ -22,6 +22,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from heapq import merge
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +134,17 @@ def _mooncake(name: str, content: bytes, offset: int) -> Iterator[BlockRequest]:
     for number, line in enumerate(content.split(b"\n"), 1):
         if line.strip():
             try:
-                row = orjson.loads(line)
-                ids, n_tokens = _ids(row["hash_ids"], offset), _size(row["input_length"])
-                if len(ids) != -(-n_tokens // MOONCAKE_BLOCK):
-                    raise ValueError(f"{len(ids)} hash_ids for {n_tokens} tokens in blocks of {MOONCAKE_BLOCK}")
-                yield BlockRequest(session, "main", row["timestamp"] / 1000, MOONCAKE_BLOCK, ids, n_tokens, _size(row["output_length"]))
+                yield _mooncake_line(session, line, offset)
             except (KeyError, TypeError, ValueError, OverflowError) as fault:
                 raise UnreadableLog(f"{name}:{number}: {_said(fault)}; {EXPECTED}") from None
+
+
+def _mooncake_line(session: str, line: bytes, offset: int) -> BlockRequest:
+    row = orjson.loads(line)
+    ids, n_tokens = _ids(row["hash_ids"], offset), _size(row["input_length"])
+    if len(ids) != -(-n_tokens // MOONCAKE_BLOCK):
+        raise ValueError(f"{len(ids)} hash_ids for {n_tokens} tokens in blocks of {MOONCAKE_BLOCK}")
+    return BlockRequest(session, "main", row["timestamp"] / 1000, MOONCAKE_BLOCK, ids, n_tokens, _size(row["output_length"]))
 
 
 def _conversation(name: str, content: bytes, offset: int) -> Iterator[BlockRequest]:
@@ -198,7 +203,53 @@ def _session_of(name: str) -> str:
 
 def read(source: Source) -> Iterator[Exchange]:
     """The requests of a trace as exchanges; what they were billed is unknown."""
-    yield from exchanges_of(BlockTraces().read(source.name, source.whole()))
+    is_conversation = b'"requests"' in source.head[:_HEAD]
+    yield from exchanges_of(_of_conversation(source, source.whole()) if is_conversation else _of_lines(source))
+
+
+def _mended(source: Source, content: bytes) -> bytes:
+    """A conversation, one that was cut up to its last whole request; as it stands where that does not help."""
+    try:
+        orjson.loads(content)
+    except orjson.JSONDecodeError:
+        at = len(content)
+        for _ in range(MOST_TRIES):
+            at = content.rfind(b"}", 0, max(0, at))
+            for closing in (b"]}", b"]}]}"):  # behind a request, or behind one of a sub-agent
+                try:
+                    orjson.loads(content[: at + 1] + closing)
+                except orjson.JSONDecodeError:
+                    continue
+                source.fault(0, "the file ends inside a value; every whole request before it was read")
+                return content[: at + 1] + closing
+    return content
+
+
+MOST_TRIES = 4
+
+
+def _of_conversation(source: Source, content: bytes) -> Iterator[BlockRequest]:
+    requests = _conversation(source.name, content, 0)
+    try:
+        first = list(islice(requests, 1))
+    except UnreadableLog:
+        first, requests = [], _conversation(source.name, _mended(source, content), 0)
+    yield from chain(first, requests)
+
+
+def _of_lines(source: Source) -> Iterator[BlockRequest]:
+    """Those of a Mooncake trace, each line by itself: one that is none is a fault and no more."""
+    n_known, session, file = 0, _session_of(source.name), source.name.encode("utf-8", "surrogatepass")
+    for number, line in source.raw_lines():
+        if not source.is_new(b"mooncake", file, line.rstrip()):
+            n_known += 1
+            continue
+        try:
+            yield _mooncake_line(session, line, 0)
+        except (KeyError, TypeError, ValueError, OverflowError) as fault:
+            source.fault(number, f"{_said(fault)}; passed over")
+    if n_known:
+        source.fault(0, f"{n_known:,} of its lines stand in it more than once; counted once")
 
 
 def ledger_of(requests: Iterable[BlockRequest]) -> Ledger:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from contextkit.importers.claude_code_lines import (
     MAIN,
     NEAR,
     SideLanes,
+    is_own,
     is_users,
     key_of,
     object_of,
@@ -35,9 +37,9 @@ from contextkit.importers.claude_code_lines import (
     when,
     without_content,
 )
-from contextkit.importers.format import first_line
+from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import natural, parsed, plausible, spelled
+from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
 from contextkit.ledger.exchange import Exchange, Remark
 from contextkit.ledger.row import Record
 from contextkit.models import MODELS
@@ -46,6 +48,7 @@ OPEN = 16
 """Replies whose lines may still come: blocks of parallel sub-agents are mixed in one file."""
 LONGEST_REPLY = 3600.0
 """Seconds; an answer to something older than that is an answer to something else."""
+STRANGE = "no line of a transcript; passed over"
 OWN_WORDS = "<synthetic>"
 """The model of lines that Claude Code wrote itself."""
 
@@ -68,35 +71,61 @@ def is_claude_code(head: bytes) -> bool:
 _STARTS = (b'"queue-operation"', b'"permission-mode"', b'"last-prompt"', b'"custom-title"', b'"agent-name"', b'"file-history-snapshot"')
 
 
-def read(source: Source) -> Iterator[Record]:
-    """The calls of a transcript in the order of their first lines."""
-    replies = _Replies(source)
-    reply: _Reply | None = None
-    for number, line in spelled(source):
-        near = line[:NEAR]
+class Transcript:
+    """Tells the lines of replies from the others, and gives their calls in the order of their first lines."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.is_spaced = source, has_blanks(source.head)
+        self.replies = _Replies(source)
+        self.reply: _Reply | None = None
+        """Whose line was the last of any reply."""
+
+    def hear(self, number: int, line: bytes) -> Sequence[Record]:
+        """The next line; gives the calls of a reply that no further lines are waited for."""
+        spelling = spelled(self.source, number, line, is_spaced=self.is_spaced)
+        if spelling is None:
+            return ()
+        line, near, reply = spelling, spelling[:NEAR], self.reply
         if is_users(near):
-            replies.asked(line, near)
+            self.replies.asked(line, near)
         elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
             reply.more(line)
         elif b'"role":"assistant"' in near or b'"usage":{' in line:
-            key, ready = key_of(line, near) or __parsed_key(source, number, line), None
-            reply = replies.open.get(key)
-            if reply is not None:
-                reply.more(line)
-            elif key:
-                ready = replies.hear(number, key, line, near)
-                reply = replies.open.get(key)
-            if ready is not None:
-                yield from replies.calls(ready)
+            return self._of_a_reply(number, line, near)
         elif b'compact_boundary"' in line:
-            replies.compacted(line)
-    for reply in replies.open.values():
-        yield from replies.calls(reply)
-    replies.told()
+            self.replies.compacted(line)
+        elif not is_own(line, near):
+            self.source.fault(number, STRANGE)
+        return ()
+
+    def _of_a_reply(self, number: int, line: bytes, near: bytes) -> Sequence[Record]:
+        replies, key, ready = self.replies, key_of(line, near) or _parsed_key(self.source, number, line), None
+        reply = replies.open.get(key)
+        if reply is not None:
+            reply.more(line)
+        elif key:
+            ready = replies.hear(number, key, line, near)
+            reply = replies.open.get(key)
+        elif not is_own(line, near):
+            self.source.fault(number, STRANGE)
+        self.reply = reply
+        return () if ready is None else replies.calls(ready)
+
+    def waiting(self) -> Iterator[Record]:
+        """The calls of replies whose lines may still come, as they stand."""
+        ahead = self.replies.copied()
+        return (record for reply in ahead.open.values() for record in ahead.calls(reply))
+
+    def told(self) -> None:
+        """Say what is to be said of the file as a whole."""
+        self.replies.told()
 
 
-def __parsed_key(source: Source, number: int, line: bytes) -> bytes:
-    """As `_key`, of a line that is parsed for it; empty for what is no reply."""
+read = by_line(Transcript)
+
+
+def _parsed_key(source: Source, number: int, line: bytes) -> bytes:
+    """As `key_of`, of a line that is parsed for it; empty for what is no reply."""
     record = parsed(source, number, line) or {}
     message = record.get("message")
     if record.get("type") != "assistant" or not isinstance(message, dict):
@@ -167,6 +196,13 @@ class _Replies:
         self.remarked: set[str] = set()
         self.agent_type = _agent_type(source.name)
         self.n_known = 0
+
+    def copied(self) -> _Replies:
+        """The same, for calls to be taken of it that count for nothing yet; what is wrong with them is told elsewhere."""
+        ahead = copy(self)
+        ahead.lanes = {name: replace(lane) for name, lane in self.lanes.items()}
+        ahead.remarked = set(self.remarked)
+        return ahead
 
     def lane(self, name: str) -> _Lane:
         known = self.lanes.get(name)

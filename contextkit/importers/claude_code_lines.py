@@ -25,6 +25,16 @@ def is_users(near: bytes) -> bool:
     return at >= 0 and near.find(b'"message":', 0, at) < 0 and near.find(b'"data":', 0, at) < 0
 
 
+def is_own(line: bytes, near: bytes) -> bool:
+    """Whether a line that is neither the user's nor a reply's is one that Claude Code writes."""
+    return any(name in near or line.find(name, -2 * NEAR) >= 0 for name in _NAMES)
+
+
+_NAMES = (
+    b'"sessionId":', b'"uuid":', b'"leafUuid":', b'"messageId":', b'"agentType":', b'"type":"summary"', b'"type":"file-history-snapshot"',
+)  # fmt: skip
+
+
 def key_of(line: bytes, near: bytes) -> bytes:
     """Message and request of a reply as they are written; empty where the bytes do not show them beyond doubt."""
     start, content = near.find(b'"id":"'), near.find(b'"content":')

@@ -15,13 +15,13 @@ Codex sends around the items of the file is in no line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.format import first_line
+from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import natural, parsed, plausible, spelled
+from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
 from contextkit.ledger.exchange import Exchange, Remark, RemarkKind
 from contextkit.ledger.row import Record
 
@@ -47,21 +47,9 @@ def is_codex(head: bytes) -> bool:
 _KINDS = (b'"session_meta"', b'"turn_context"', b'"event_msg"', b'"response_item"')
 
 
-def read(source: Source) -> Iterator[Record]:
-    """The calls of a rollout in its order."""
-    rollout = _Rollout(source)
-    for number, line in spelled(source):
-        near = line[:NEAR]
-        if b'"token_count"' in near or b'"turn_context"' in near or b'"session_meta"' in near:
-            record = parsed(source, number, line)
-            if record is not None:
-                yield from rollout.hear(number, record)
-        else:
-            rollout.passing(near)
-    rollout.rest()
-
-
+_PARSED = re.compile(rb'"t(?:oken_count|urn_context)"|"session_meta"')
 _ITEM = re.compile(rb'"payload":\{(?:"id":"[^"]*",)?"type":"(\w+)"(?:[^{}\[\]]*?"role":"(\w+)")?')
+_TYPE = b'"payload":{"type":"'
 _WHEN = re.compile(rb'"timestamp":"([^"]{10,40})"')
 _ASKED = {b"function_call_output", b"custom_tool_call_output", b"user_message", b"task_started", b"turn_started", b"tool_search_output"}
 _SAID = {
@@ -71,27 +59,51 @@ _SAID = {
 """Items that the model wrote; a `message` is its own, or was put to it, by its role."""
 
 
-class _Rollout:
+class Rollout:
     """Where a session stands."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.is_spaced = has_blanks(source.head)
         self.session, self.lane, self.forked_from = source.label, "main", ""
         self.has_head = False
         self.provider, self.model, self.effort = PROVIDER, "unknown", ""
         self.totals: Counts | None = None
         self.n_calls = self.n_known = 0
-        self.waiting: dict[RemarkKind, str] = {}
+        self.said_next: dict[RemarkKind, str] = {}
         self.about: list[Remark] = []
         self.asked: bytes | None = None
         self.said: bytes | None = None
         self.asked_next: bytes | None = None
         self.ended = self.counted_at = 0.0
 
+    def hear(self, number: int, line: bytes) -> Iterable[Record]:
+        """The next line: only what says counts or settings is parsed."""
+        spelling = spelled(self.source, number, line, is_spaced=self.is_spaced)
+        if spelling is None:
+            return ()
+        near = spelling[:NEAR]
+        if _PARSED.search(near):
+            record = parsed(self.source, number, spelling)
+            return () if record is None else self._heard(number, record)
+        if b'"payload"' in near:
+            self.passing(near)
+        elif b'"payload"' not in spelling:
+            self.source.fault(number, "no line of a rollout; passed over")
+        return ()
+
+    def waiting(self) -> Iterable[Record]:
+        """Nothing is held back."""
+        return ()
+
     def passing(self, near: bytes) -> None:
         """An item that is not parsed: only when it was, and who wrote it."""
-        item = _ITEM.search(near)
-        kind, role = (item[1], item[2]) if item else (b"", None)
+        at = near.find(_TYPE)
+        if at > 0:
+            kind, role = near[at + 19 : near.find(b'"', at + 19)], None
+        if at < 0 or kind == b"message":
+            item = _ITEM.search(near)
+            kind, role = (item[1], item[2]) if item else (b"", None)
         if kind in _SAID or (kind == b"message" and role == b"assistant"):
             self.said = near
         elif kind in _ASKED or (kind == b"message" and role == b"user"):
@@ -100,9 +112,9 @@ class _Rollout:
             else:
                 self.asked = near
         elif b'"type":"compacted"' in near or kind == b"context_compacted":
-            self.waiting["compaction"] = "Codex compacted the history"
+            self.said_next["compaction"] = "Codex compacted the history"
 
-    def hear(self, number: int, record: dict[str, Any]) -> Iterator[Record]:
+    def _heard(self, number: int, record: dict[str, Any]) -> Iterator[Record]:
         payload = record.get("payload")
         if not isinstance(payload, dict):
             return
@@ -135,7 +147,7 @@ class _Rollout:
         effort = payload.get("effort")
         if isinstance(effort, str):
             if self.n_calls and self.effort not in ("", effort):
-                self.waiting["setting"] = f"effort {self.effort} → {effort}"
+                self.said_next["setting"] = f"effort {self.effort} → {effort}"
             self.effort = effort
 
     def _counted(self, number: int, record: dict[str, Any], info: dict[str, Any]) -> Iterator[Record]:
@@ -160,9 +172,9 @@ class _Rollout:
         yield from self.about
         self.n_calls += 1
         identity = f"{self._own}/{self.n_calls}"
-        yield from (Remark(kind, identity, text) for kind, text in self.waiting.items())
+        yield from (Remark(kind, identity, text) for kind, text in self.said_next.items())
         self.about.clear()
-        self.waiting.clear()
+        self.said_next.clear()
         yield Exchange(
             id=identity, session=self.session, lane=self.lane, at=at, first_byte_at=None, ended_at=ended, provider=self.provider,
             model=self.model, prompt=None, usage=self._usage(number, billed), predicted=None, error=None,
@@ -184,7 +196,7 @@ class _Rollout:
         if self.totals is None or not _fell(totals, self.totals):
             self.totals = totals
         self.n_known += 1
-        self.waiting.clear()
+        self.said_next.clear()
 
     def _billed(self, number: int, totals: Counts, last: Counts | None, is_late: bool) -> Counts | None:
         """What a call took: what the totals grew by; None where that is counted already."""
@@ -226,10 +238,13 @@ class _Rollout:
         self.asked, self.said, self.asked_next, self.ended = self.asked_next, None, None, ended
         return at, ended
 
-    def rest(self) -> None:
-        """What is said of the file as a whole."""
+    def told(self) -> None:
+        """Say what is to be said of the file as a whole."""
         if self.n_known:
             self.source.fault(0, f"{self.n_known:,} calls stand in a file read before, as forks repeat them; counted once")
+
+
+read = by_line(Rollout)
 
 
 def _spawned(source: object) -> dict[str, Any] | None:

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from contextkit.layout.normal_form import MARKERS
 
 MOST_POOLS = 4_096
@@ -102,28 +100,29 @@ def _mark_of(message: Any) -> Mark | None:
         message = {name: value for name, value in message.items() if name not in _APART and value is not None}
         if isinstance(content, str):
             message["content"] = [{"type": "text", "text": content}]
-    return _digest(message), is_reply
+    try:
+        return _digest(message), is_reply
+    except RecursionError:
+        return 0, is_reply  # nested too deep to be told from others like it
 
 
 _APART = frozenset({"id", "status"})
-_MARKED = tuple(f'"{name}":'.encode() for name in _IGNORED)
 
 
 def _digest(value: Any) -> int:
-    """Of what is said: how it is spelled without markers; what cannot be spelled (deep nesting) goes by its parts."""
-    try:
-        spelled = orjson.dumps(value)
-        return hash(orjson.dumps(_unmarked(value)) if any(mark in spelled for mark in _MARKED) else spelled)
-    except TypeError:
-        return hash(repr(_unmarked(value)))
-
-
-def _unmarked(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _unmarked(inner) for name, inner in value.items() if name not in _IGNORED}
-    if isinstance(value, list | tuple):
-        return [_unmarked(item) for item in value if not (isinstance(item, dict) and item and item.keys() <= _IGNORED)]
-    return value
+    """Of what is said, without markers: texts by their own hash, so that nothing is spelled for it."""
+    kind = type(value)
+    if kind is dict:
+        parts: list[Any] = []
+        for name, inner in value.items():
+            if name not in _IGNORED:
+                parts += (name, inner if type(inner) is str else _digest(inner))
+        return hash(tuple(parts))
+    if kind is str:
+        return hash(value)
+    if kind is list:
+        return hash(tuple([_digest(item) for item in value if not (type(item) is dict and item and item.keys() <= _IGNORED)]))
+    return hash((kind, value))
 
 
 def _place(pool: _Pool, running: int, marks: Sequence[Mark]) -> int:

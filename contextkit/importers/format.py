@@ -5,11 +5,29 @@ Takes nothing, gives the row that `found.py` holds one of for each importer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from contextkit.importers.source import Source
 from contextkit.ledger.row import Record
+
+
+def not_by_line(source: Source) -> None:
+    """For formats that are one value, or whose lines are put in order first."""
+
+
+class Lines(Protocol):
+    """A reader that is given one line after another, so that a file can be followed as it grows."""
+
+    def hear(self, number: int, line: bytes) -> Iterable[Record]:
+        """The next line, not blank, with its newline where it has one; gives the records that are whole by now."""
+
+    def waiting(self) -> Iterable[Record]:
+        """What is held back because more of it may come, as it stands; nothing is changed by asking."""
+
+    def told(self) -> None:
+        """Say what is to be said of the file as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,23 @@ class Format:
     read: Callable[[Source], Iterator[Record]]
     """Its exchanges, in the order of the file, each remark before what it is about. What is wrong on a line goes to `Source.fault`
     and reading goes on; only a file of which nothing can be read raises `UnreadableLog`. Nothing is counted twice."""
+    lines: Callable[[Source], Lines | None] = not_by_line
+    """A reader of the lines of a file; None where this file, or any of this format, is not read line by line."""
+
+
+def by_line(start: Callable[[Source], Lines]) -> Callable[[Source], Iterator[Record]]:
+    """The `read` of a format whose reader is given line after line."""
+
+    def read(source: Source) -> Iterator[Record]:
+        """The calls of a file in its order."""
+        lines = start(source)
+        hear = lines.hear
+        for number, line in source.raw_lines():
+            yield from hear(number, line)
+        yield from lines.waiting()
+        lines.told()
+
+    return read
 
 
 def first_line(head: bytes) -> bytes:

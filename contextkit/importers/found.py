@@ -25,44 +25,61 @@ from contextkit.importers import (
     prometheus,
     raw_pairs,
 )
-from contextkit.importers.format import Format, first_line
+from contextkit.importers.format import Format, by_line, first_line
 from contextkit.importers.source import STDIN, Faults, Source
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger, check_header, records_of
-from contextkit.ledger.row import Record
+from contextkit.ledger.row import Record, decode
 
 
-def _ledger(source: Source) -> Iterator[Record]:
-    """Ours: a line that is none of it is corruption, unless it is the last one, which a crash may have left unfinished."""
-    lines = source.lines()
-    check_header(next(lines)[1], source.name)
-    waiting = next(lines, None)
-    while waiting:
-        line, waiting = waiting, next(lines, None)
+class _Ours:
+    """Our own ledgers: a line that is none of it is corruption, unless it is the last one, which a crash may have left unfinished."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.has_head = source, False
+        self.broken: list[tuple[int, bytes]] = []
+
+    def hear(self, number: int, line: bytes) -> Iterable[Record]:
+        """The next line; raises `LogCorrupt` where the one before it was broken."""
+        if self.broken:
+            return records_of(self.broken, self.source.name)  # which raises
         try:
-            yield from records_of([line], source.name)
+            return (decode(line),) if self.has_head else self._head(line)
         except LogCorrupt:
-            if waiting:
-                raise
-            source.fault(line[0], "an unfinished line; every line before it is whole")
+            self.broken.append((number, line))
+            return ()
+
+    def _head(self, line: bytes) -> Iterable[Record]:
+        check_header(line, self.source.name)
+        self.has_head = True
+        return ()
+
+    def waiting(self) -> Iterable[Record]:
+        """Nothing is held back."""
+        return ()
+
+    def told(self) -> None:
+        """Say what is to be said of the file as a whole."""
+        for number, _ in self.broken:
+            self.source.fault(number, "an unfinished line; every line before it is whole")
 
 
-LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), _ledger)
+LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), by_line(_Ours), _Ours)
 FORMATS: tuple[Format, ...] = (
     LEDGER,
-    Format("Claude Code transcript", claude_code.is_claude_code, claude_code.read),
-    Format("Codex rollout", codex.is_codex, codex.read),
+    Format("Claude Code transcript", claude_code.is_claude_code, claude_code.read, claude_code.Transcript),
+    Format("Codex rollout", codex.is_codex, codex.read, codex.Rollout),
     Format("Prometheus scrapes", prometheus.is_scrape, prometheus.read),
-    Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read),
+    Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read, pi.PiLines),
     Format("block trace", block_trace.is_block_trace, block_trace.read),
-    Format("OpenTelemetry spans", otel.is_otel, otel.read),
+    Format("OpenTelemetry spans", otel.is_otel, otel.read, otel.lines),
     Format("LiteLLM log", litellm.is_litellm, litellm.read),
     Format("Langfuse export", langfuse.is_langfuse, langfuse.read),
     Format("agent trace", agent_traces.is_agent_trace, agent_traces.read),
     Format("OpenAI-format runs", openai_runs.is_openai_runs, openai_runs.read),
     Format("HTTP archive", har.is_har, har.read),
     Format("OpenRouter records", openrouter.is_openrouter, openrouter.read),
-    Format("request and response bodies", raw_pairs.is_raw_pairs, raw_pairs.read),
+    Format("request and response bodies", raw_pairs.is_raw_pairs, raw_pairs.read, raw_pairs.PairLines),
 )
 """Asked from the top: the first that knows a file reads it."""
 SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv")
@@ -105,7 +122,8 @@ def format_of(source: Source) -> Format | None:
     """The format of a recording, None where it is of none; raises `UnreadableLog` for one that is empty or that nobody can open."""
     if not source.head.strip():
         raise UnreadableLog(f"{source.name}: the file is empty")
-    return next((known for known in FORMATS if known.is_it(source.head)), None)
+    line = first_line(source.head) + b"\n"  # what follows may be of another format: the first line's word comes first
+    return next((known for head in (line, source.head) for known in FORMATS if known.is_it(head)), None)
 
 
 def unknown(name: str) -> UnreadableLog:

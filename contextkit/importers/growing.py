@@ -44,6 +44,8 @@ class _Known:
     """Where the bracket stands that closes the list."""
     rest: bytes = b""
     """From that bracket on."""
+    compact: tuple[bytes, list[bytes], bytes] | None = None
+    """What it says without blanks, as the SDKs write it: before the list's messages, each of them, behind them; None where nobody asked."""
 
 
 class GrowingBodies:
@@ -74,6 +76,29 @@ class GrowingBodies:
             self._recent = [_Known(raw, fields, raw[: start[1] + _FRONT], *start), *self._recent[: RECENT - 1]]
         return fields
 
+    def compact(self, fields: dict[str, Any]) -> bytes:
+        """The body without blanks, as the SDKs write it; of the one that was parsed last only what is new is spelled.
+
+        Raises `TypeError` as `orjson.dumps` does.
+        """
+        known = self._recent[0] if self._recent and self._recent[0].fields is fields else None
+        listed = fields.get(known.name) if known else None
+        if known is None or not isinstance(listed, list):
+            return orjson.dumps(fields)
+        front, messages, rest = known.compact or _spelled(fields, known.name)
+        known.compact = front, [*messages, *map(orjson.dumps, listed[len(messages) :])], rest
+        return b"".join((front, b",".join(known.compact[1]), rest))
+
+
+def _spelled(fields: dict[str, Any], name: str) -> tuple[bytes, list[bytes], bytes]:
+    """What stands around the messages of a body, and none of them."""
+    marked = orjson.dumps({key: [] if key == name else value for key, value in fields.items()})
+    opening = orjson.dumps(name) + b":[]"
+    names = list(fields)
+    before = orjson.dumps({key: fields[key] for key in names[: names.index(name)]})
+    at = len(before) - 1 + (len(before) > 2)
+    return marked[: at + len(opening) - 1], [], marked[at + len(opening) - 1 :]
+
 
 def _start(raw: bytes, fields: dict[str, Any]) -> tuple[str, int] | None:
     """The list that grows, and where its first message stands, as far as can be seen."""
@@ -101,7 +126,8 @@ def _grown(known: _Known, raw: bytes) -> _Known | None:
     except orjson.JSONDecodeError:
         return None
     fields = {**known.fields, known.name: [*known.fields[known.name][:n], *said]}
-    return _Known(raw, fields, known.front, known.name, known.start, stop, known.rest)
+    compact = known.compact and (known.compact[0], known.compact[1][:n], known.compact[2])
+    return _Known(raw, fields, known.front, known.name, known.start, stop, known.rest, compact)
 
 
 def _shared(known: _Known, raw: bytes, stop: int) -> tuple[int, int]:

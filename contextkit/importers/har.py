@@ -26,7 +26,9 @@ from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.row import Record
 
-MOST_AT_ONCE = 64 << 20
+PIECE = 4 << 20
+"""Bytes read at once of a larger one: an entry that a piece ends inside is looked through twice."""
+MOST_AT_ONCE = 16 << 20
 """Bytes; a larger archive is cut into its entries as it comes."""
 _ENDPOINTS = re.compile(
     r"/(?:messages|chat/completions|responses|completions)/?$|:(?:stream)?generateContent$|/converse(?:-stream)?$"
@@ -124,14 +126,16 @@ def _answer(source: Source, number: int, response: Mapping[str, Any]) -> Answer 
     text = content.get("text")
     if not isinstance(text, str) or not text:
         return None
-    raw = _bytes(text, str(content.get("encoding") or ""))
-    raw = None if raw is None else _plain(raw, _headers(response).get("content-encoding", ""))
-    if raw is None:
-        source.fault(number, "a response body that cannot be unpacked; its bill is unknown")
-        return None
-    if "amazon.eventstream" in str(content.get("mimeType")):
-        return answer_of(list(amazon_events(raw)))
-    answer = answer_of(raw.decode("utf-8", "replace"))
+    if content.get("encoding") == "base64" or "amazon.eventstream" in str(content.get("mimeType")):
+        raw = _bytes(text, str(content.get("encoding") or ""))
+        raw = None if raw is None else _plain(raw, _headers(response).get("content-encoding", ""))
+        if raw is None:
+            source.fault(number, "a response body that cannot be unpacked; its bill is unknown")
+            return None
+        if "amazon.eventstream" in str(content.get("mimeType")):
+            return answer_of(list(amazon_events(raw)))
+        text = raw.decode("utf-8", "replace")
+    answer = answer_of(text)
     if answer is not None and "event-stream" in str(content.get("mimeType")):
         answer.is_stream = True
     return answer
@@ -191,7 +195,7 @@ _PACKED: tuple[tuple[bytes, Callable[[bytes], bytes]], ...] = (
 
 def _entries(source: Source) -> Iterator[Any]:
     """Each entry; one that cannot be read, and what an archive that was cut ends with, is a fault."""
-    chunks = source.chunks()
+    chunks = source.chunks(PIECE)
     start = bytearray()
     for chunk in chunks:
         start += chunk
@@ -220,11 +224,13 @@ def _cut(source: Source, held: bytearray, chunks: Iterator[bytes]) -> Iterator[A
     del held[: opening.end()]
     number = 0
     while True:
-        end = _end_of_entry(held)
+        end, entry = _next_entry(held)
+        if entry is None:
+            end = _end_of_entry(held)
         if end > 0:
             number += 1
             try:
-                yield orjson.loads(held[held.index(b"{") : end])
+                yield orjson.loads(held[held.index(b"{") : end]) if entry is None else entry
             except orjson.JSONDecodeError:
                 source.fault(number, "no JSON; passed over")
             del held[:end]
@@ -243,6 +249,25 @@ def _more(held: bytearray, chunks: Iterator[bytes]) -> bool:
         if len(held) >= wanted:
             return True
     return len(held) * 2 > wanted
+
+
+def _next_entry(held: bytearray) -> tuple[int, dict[str, Any] | None]:
+    """Where the first object ends and what it says, found by how the one behind it begins; nothing where it is not found so.
+
+    Objects of one list begin with one key. A quote inside a string is escaped, so what begins like that is no text.
+    """
+    opening = _OPENING.match(held)
+    behind = held.find(opening[1], opening.end()) if opening else -1
+    if not opening or behind < 0:
+        return 0, None
+    try:
+        entry = orjson.loads(held[opening.start(1) : behind].rstrip(b", \t\r\n"))
+    except orjson.JSONDecodeError:
+        return 0, None
+    return (behind, entry) if isinstance(entry, dict) else (0, None)
+
+
+_OPENING = re.compile(rb'[,\s]*(\{\s*"[^"\\]*")')
 
 
 def _end_of_entry(held: bytearray) -> int:

@@ -7,7 +7,7 @@ Knows no format.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappush, heappushpop, nsmallest
+from heapq import heappop, heappush, nsmallest
 from itertools import chain, islice, pairwise
 from typing import TypeVar
 
@@ -16,12 +16,16 @@ from contextkit.importers.source import Source
 T = TypeVar("T")
 WINDOW = 1_000
 """How many rows are held to be put in order; a file whose first rows run backwards is held as a whole."""
+MOST_HELD = 48 << 20
+"""Bytes that rows may hold together while they wait: of very long ones fewer are held."""
 LOOKED_AT = 16
 """Rows that show which way a file runs."""
 
 
-def in_time(source: Source, items: Iterable[tuple[int, T]], at: Callable[[T], float]) -> Iterator[tuple[int, T]]:
-    """Each (line, item) by its time, those of one time in the order of the file."""
+def in_time(
+    source: Source, items: Iterable[tuple[int, T]], at: Callable[[T], float], size: Callable[[T], int] = lambda item: 0
+) -> Iterator[tuple[int, T]]:
+    """Each (line, item) by its time, those of one time in the order of the file; `size` says how many bytes an item holds."""
     rows = iter(items)
     first = list(islice(rows, LOOKED_AT))
     times = [at(item) for _, item in first]
@@ -31,22 +35,24 @@ def in_time(source: Source, items: Iterable[tuple[int, T]], at: Callable[[T], fl
         turned.reverse()
         yield from sorted(turned, key=lambda row: at(row[1]))
         return
-    yield from _within(source, chain(first, rows), at)
+    yield from _within(source, chain(first, rows), at, size)
 
 
-def _within(source: Source, rows: Iterable[tuple[int, T]], at: Callable[[T], float]) -> Iterator[tuple[int, T]]:
+def _within(
+    source: Source, rows: Iterable[tuple[int, T]], at: Callable[[T], float], size: Callable[[T], int]
+) -> Iterator[tuple[int, T]]:
     heap: list[tuple[float, int, int, T]] = []
-    latest = 0.0
+    latest, held = 0.0, 0
     for count, (line, item) in enumerate(rows):
-        entry = (at(item), count, line, item)
-        if len(heap) < WINDOW:
-            heappush(heap, entry)
-            continue
-        when, _, number, ready = heappushpop(heap, entry)
-        if when < latest:
-            source.fault(number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands")
-        latest = max(latest, when)
-        yield number, ready
+        heappush(heap, (at(item), count, line, item))
+        held += size(item)
+        while len(heap) > WINDOW or held > MOST_HELD:
+            when, _, number, ready = heappop(heap)
+            held -= size(ready)
+            if when < latest:
+                source.fault(number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands")
+            latest = max(latest, when)
+            yield number, ready
     for when, _, number, ready in nsmallest(len(heap), heap):
         if when < latest:
             source.fault(number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands")

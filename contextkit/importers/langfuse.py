@@ -15,7 +15,6 @@ to show, not the request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.usage import Usage
@@ -161,8 +160,9 @@ def settled(said: Mapping[str, Any]) -> tuple[Counts, Reading]:
     if len({reading for reading, _, _ in fits}) != 1:
         return counts, "unsaid"
     reading, size, out = fits[0]
-    fresh = size - counts.cached if reading == "exclusive" else size
-    return replace(counts, prompt=fresh, output=None if counts.output is None else out), reading
+    found["prompt"] = size - counts.cached if reading == "exclusive" else size
+    found["output"] = None if counts.output is None else out
+    return Counts(**found), reading
 
 
 def _readings(prompt: int, whole: int) -> tuple[tuple[Reading, int], ...]:
@@ -171,7 +171,11 @@ def _readings(prompt: int, whole: int) -> tuple[tuple[Reading, int], ...]:
 
 
 def _first(said: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
-    return next((count for name in names if (count := natural(said.get(name))) is not None), None)
+    for name in names:
+        count = said.get(name)
+        if count is not None and natural(count) is not None:
+            return int(count)
+    return None
 
 
 def _others(said: Mapping[str, Any], side: str) -> int:

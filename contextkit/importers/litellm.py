@@ -60,7 +60,7 @@ def is_litellm(head: bytes) -> bool:
 def read(source: Source) -> Iterator[Record]:
     """The calls of a log by their times."""
     answered, n_known, projects = 0, 0, set[str]()
-    for line, (at, row) in in_time(source, _calls(source), lambda call: call[0]):
+    for line, (at, row) in in_time(source, _calls(source), lambda call: call[0], _size):
         name = str(row.get("requestid") or row.get("id") or f"{source.label}/{line}")
         if not source.is_new(b"litellm", name.encode("utf-8", "surrogatepass")):
             n_known += 1
@@ -72,6 +72,11 @@ def read(source: Source) -> Iterator[Record]:
         source.fault(0, f"{n_known:,} of its rows are of calls that were read before; counted once")
     if answered:
         source.fault(0, f"{answered:,} of its calls were answered by LiteLLM's own response cache, which no provider saw; not counted")
+
+
+def _size(call: tuple[float, dict[str, Any]]) -> int:
+    body = call[1]["proxyserverrequest"]
+    return 0 if body is None else len(body.request)
 
 
 def _calls(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:
@@ -91,9 +96,17 @@ def _calls(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]
 
 def _without_texts(source: Source, line: int, row: dict[str, Any]) -> dict[str, Any]:
     """A row as it waits for its turn: of what was said only the request's bytes, so that many rows may wait."""
-    request = _body(source, line, row) if str(row.get("cachehit", "")).lower() not in _ANSWERED else None
-    response = {"usage": table(row.get("response")).get("usage")}
-    return {**row, "messages": None, "response": response, "proxyserverrequest": request}
+    kept = {name: row[name] for name in KEPT if name in row}
+    kept["proxyserverrequest"] = _body(source, line, row) if str(row.get("cachehit", "")).lower() not in _ANSWERED else None
+    kept["response"] = {"usage": table(row.get("response")).get("usage")}
+    return kept
+
+
+KEPT = (
+    "requestid", "id", "cachehit", "metadata", "sessionid", "traceid", "customllmprovider", "model", "modelgroup", "completionstarttime",
+    "endtime", "agentid", "status", "errorinformation", "usageobject", "usage", "prompttokens", "completiontokens",
+)  # fmt: skip
+"""Columns that are looked at later."""
 
 
 _ANSWERED = ("true", "t", "1")

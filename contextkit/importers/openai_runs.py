@@ -49,9 +49,9 @@ def read(source: Source) -> Iterator[Record]:
         messages = next((run[key] for key in MESSAGES if isinstance(run.get(key), list)), None)
         if messages is None or not all(isinstance(message, dict) and "role" in message for message in messages):
             source.fault(line, "no run with a list of messages; passed over")
-        elif source.is_new(b"openai run", orjson.dumps(run)):
+        elif source.is_new(b"openai run", repr([run.get(key) for key in NAMES]).encode("utf-8", "replace"), *(said := _spelled(messages))):
             n_untimed += not any(plausible(message.get("timestamp")) for message in messages)
-            yield from _calls(_named(source, run, names), run, messages)
+            yield from _calls(_named(source, run, names), run, messages, said)
         else:
             n_known += 1
     if n_known:
@@ -68,14 +68,18 @@ def _named(source: Source, run: dict[str, Any], names: dict[str, int]) -> str:
     return name if names[name] == 1 and said else f"{name} #{names[name]}"
 
 
-def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]]) -> Iterator[Record]:
+def _spelled(messages: list[dict[str, Any]]) -> list[bytes]:
+    return [*map(orjson.dumps, messages)]
+
+
+def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]], said: list[bytes]) -> Iterator[Record]:
     """A call for each assistant message; a body grows by what was said since the one before."""
-    said = run.get("model")
-    named = said if isinstance(said, str) else ""
+    model_said = run.get("model")
+    named = model_said if isinstance(model_said, str) else ""
     provider, model = whose("", named) if named else ("openai", UNKNOWN)
     front = b'{"model":%b,"messages":[' % orjson.dumps(named) if named else b'{"messages":['
     sent, number, last = bytearray(), 0, EARLIEST
-    for message in messages:
+    for message, spelling in zip(messages, said, strict=True):
         own = plausible(message.get("timestamp"))
         last = own or last
         if message["role"] == "assistant" and sent:
@@ -84,4 +88,4 @@ def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]]) ->
                 id=f"{session}/{number}", session=session, lane="main", at=last, first_byte_at=None, ended_at=None, provider=provider,
                 model=model, prompt=Bodies(front + bytes(sent) + b"]}"), usage=None, predicted=None, error=None,
             )  # fmt: skip
-        sent += (b"," if sent else b"") + orjson.dumps(message)
+        sent += (b"," if sent else b"") + spelling

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextkit.importers.counted import Counts, counted_usage, told_by_total
-from contextkit.importers.rows import bare, named, rows
+from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Span, Traces
 from contextkit.importers.transcript import plausible
@@ -111,18 +111,47 @@ class _Told:
     project: str
 
 
+class SpanLines:
+    """Holds the spans of a file until their traces can be told."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.traces, self.n_known = source, Traces(source), 0
+
+    def hear(self, number: int, line: bytes) -> Iterator[Record]:
+        """The next line; gives the calls of the oldest traces where too many spans are held."""
+        for row in rows_of(self.source, number, line, WRAPPERS):
+            yield from self.row(*row)
+
+    def row(self, line: int, row: dict[str, Any]) -> Iterator[Record]:
+        """The next object, wherever it stands."""
+        for told in _spans(self.source, line, row):
+            if self.source.is_new(b"otel", f"{told.trace} {told.id}".encode("utf-8", "surrogatepass")):
+                yield from self.traces.put(_span(self.source, told))
+            else:
+                self.n_known += 1
+
+    def waiting(self) -> Iterator[Record]:
+        """The calls of the traces still held, as if no more of their spans came."""
+        return self.traces.copied().rest(self.n_known)
+
+    def told(self) -> None:
+        """Say what is to be said of the file as a whole."""
+        if self.n_known:
+            self.source.fault(0, f"{self.n_known:,} of its spans were read before; counted once")
+
+
 def read(source: Source) -> Iterator[Record]:
     """The model calls of a file, trace by trace."""
-    traces, n_known = Traces(source), 0
-    for line, row in rows(source, WRAPPERS):
-        for told in _spans(source, line, row):
-            if source.is_new(b"otel", f"{told.trace} {told.id}".encode("utf-8", "surrogatepass")):
-                yield from traces.put(_span(source, told))
-            else:
-                n_known += 1
-    yield from traces.rest(n_known)
-    if n_known:
-        source.fault(0, f"{n_known:,} of its spans were read before; counted once")
+    spans = SpanLines(source)
+    for row in rows(source, WRAPPERS):
+        yield from spans.row(*row)
+    yield from spans.waiting()
+    spans.told()
+
+
+def lines(source: Source) -> SpanLines | None:
+    """A reader of its lines, where each holds whole objects, as the collector's file exporter writes them."""
+    return SpanLines(source) if is_by_line(source.head) else None
 
 
 def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_Told]:
@@ -241,22 +270,22 @@ def attributes(said: object) -> dict[str, Any]:
 def meanings(said: object) -> dict[str, Any]:
     """What the attributes of a span mean, those that are in no table left out; of several names the first of the table counts."""
     found, ranks = dict[str, Any](), dict[str, int]()
-    for meaning, rank, value in _meant(said):
-        if value is not None and value != "" and ranks.get(meaning, rank) >= rank:
+    for (meaning, rank), value in _meant(said):
+        if value is not None and value != "" and (meaning not in ranks or ranks[meaning] >= rank):
             found[meaning], ranks[meaning] = value, rank
     return found
 
 
-def _meant(said: object) -> list[tuple[str, int, Any]]:
-    """Meaning, place in its table and value of each attribute that has a meaning."""
+def _meant(said: object) -> list[tuple[tuple[str, int], Any]]:
+    """Meaning and place in its table, and value, of each attribute that has a meaning."""
     if isinstance(said, dict):
-        return [(*_PLACES[key], value) for key, value in said.items() if key in _PLACES]
+        return [(_PLACES[key], value) for key, value in said.items() if key in _PLACES]
     pairs = said if isinstance(said, list) else []
     try:
-        return [(*_PLACES[pair["key"]], _typed(pair["value"])) for pair in pairs if pair["key"] in _PLACES]
+        return [(_PLACES[key], _typed(pair["value"])) for pair in pairs if (key := pair["key"]) in _PLACES]
     except (KeyError, TypeError):  # what is no pair of key and value among them
         pairs = [pair for pair in pairs if isinstance(pair, dict) and isinstance(pair.get("key"), str)]
-        return [(*_PLACES[pair["key"]], _typed(pair.get("value"))) for pair in pairs if pair["key"] in _PLACES]
+        return [(_PLACES[pair["key"]], _typed(pair.get("value"))) for pair in pairs if pair["key"] in _PLACES]
 
 
 _PLACES = {name: (meaning, rank) for meaning, names in ATTRIBUTES.items() for rank, name in enumerate(names)}
@@ -269,8 +298,11 @@ def _first(said: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 def _typed(value: object) -> Any:
     """The value inside `{"intValue": "5"}`; lists and objects are not asked for."""
-    if isinstance(value, dict) and (text := value.get("stringValue")) is not None:
-        return text
+    if isinstance(value, dict):
+        if (text := value.get("stringValue")) is not None:
+            return text
+        if (whole := value.get("intValue")) is not None:
+            return _count(whole)
     held = named(_object(value))
     return _count(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
 
@@ -289,8 +321,15 @@ def _count(value: object) -> int | None:
 
 def _time(value: object) -> float | None:
     if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
+        at = int(value)
+        if at > _NANOSECONDS:
+            return at / 1e9
+        value = at
     return plausible(value)
+
+
+_NANOSECONDS = 1_577_836_800 * 10**9
+"""A count above it is one of nanoseconds, and of a clock that was set."""
 
 
 def _name(value: object) -> str:

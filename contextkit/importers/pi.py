@@ -17,16 +17,17 @@ What the format means, found in a real session and in pi's own session manager:
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from hashlib import blake2b
 from pathlib import Path
 
-from contextkit.cache.prompt import Prompt
+import orjson
+
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json, canonical, parse
+from contextkit.canonical import Json, parse
 from contextkit.errors import NotSerialisable, UnreadableLog
+from contextkit.importers.format import by_line
+from contextkit.importers.pi_calls import Calls
 from contextkit.importers.recording import (
     AssistantSaid,
     Call,
@@ -44,18 +45,14 @@ from contextkit.importers.recording import (
     UserSaid,
 )
 from contextkit.importers.source import Source
+from contextkit.importers.transcript import CUT
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.recorder import Recorder
-from contextkit.ledger.row import Record
-from contextkit.models import MODELS
 
 EXPECTED = (
     'a pi session: one JSON object a line, the first of "type": "session", then message, model_change, thinking_level_change, compaction'
 )
 """Said by every error."""
-BYTES_PER_TOKEN = 3.3
-"""For models without a row; the sizes of segments are estimates, the bills are the provider's."""
 
 
 def is_pi(first_line: bytes) -> bool:
@@ -83,9 +80,60 @@ def read_pi(path: str | Path) -> Recording:
     return _recording(path, enumerate(Path(path).read_bytes().splitlines(), 1), refuse)
 
 
-def read(source: Source) -> Iterator[Record]:
-    """The calls of a session, whatever of it can be read: a line that is no record of pi's is a fault."""
-    yield from ledger_of(_recording(source.name, source.lines(), source.fault))
+class PiLines:
+    """Reads a session line by line, whatever of it can be read: a line that is no record of pi's is a fault.
+
+    What stands there twice, word for word, is taken once; a call that a file read before tells of too, as branches do, is counted there.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.calls: Calls | None = None
+        self.placed: list[int] = []
+        self.lines: set[int] = set()
+        self.n_known = 0
+
+    def hear(self, number: int, line: bytes) -> tuple[Exchange, ...]:
+        """The next line; gives its call."""
+        mark = hash(line.rstrip())
+        if mark in self.lines:
+            self.n_known += 1
+            return ()
+        self.lines.add(mark)
+        self.placed.append(0 if self.calls is None else len(self.calls.sent.events))
+        try:
+            record = orjson.loads(line)
+            if self.calls is None:
+                head = _head(self.source.name, number, record)
+                self.calls = Calls(head["id"], head.get("thinkingLevel", "off"))
+            event = _READERS[record["type"]](record, self.placed)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            is_json = not isinstance(error, orjson.JSONDecodeError)
+            self.source.fault(number, f"{type(error).__name__} {error}" if is_json else CUT)
+            return ()
+        call = self.calls.hear(event) if event else None
+        if call is None or self._is_new(call):
+            return (call,) if call else ()
+        self.n_known += 1
+        return ()
+
+    def _is_new(self, call: Exchange) -> bool:
+        told = f"{call.at} {call.ended_at} {call.model} {call.usage} {call.error}"
+        return self.source.is_new(b"pi", told.encode("utf-8", "surrogatepass"))
+
+    def waiting(self) -> tuple[()]:
+        """Nothing is held back."""
+        return ()
+
+    def told(self) -> None:
+        """Say what is to be said of the file as a whole."""
+        if self.calls is None:
+            raise _unreadable(self.source.name, 1, "no session record")
+        if self.n_known:
+            self.source.fault(0, f"{self.n_known:,} of its records stand in it, or in a session read before, too; counted once")
+
+
+read = by_line(PiLines)
 
 
 def _recording(path: str | Path, lines: Iterable[tuple[int, bytes]], refuse: Callable[[int, str], None]) -> Recording:
@@ -216,98 +264,9 @@ def ledger_of(recording: Recording) -> Ledger:
     Segments are the parts of the messages; an entry is an index into `recording.events`. System prompt and tools are in no file of pi,
     so no segment stands for them. The namespaces hold model and effort. Every compaction opens an epoch.
     """
-    recorder = Recorder(Ledger())
-    sent, effort, epoch = _Sent(recording), recording.effort, 0
-    for index, event in enumerate(recording.events):
-        match event:
-            case AssistantSaid():
-                exchange = _exchange(recording.session, len(recorder.ledger), event)
-                recorder.record(exchange, sent.prompt(event, effort), sent.entries, epoch)
-            case EffortChanged():
-                effort = event.level
-            case Compacted():
-                epoch += 1
-        sent.add(index)
-    return recorder.ledger
-
-
-_ERROR_TYPE = re.compile(r'"type":\s*"(\w+_error)"')
-
-
-def _exchange(session: str, number: int, said: AssistantSaid) -> Exchange:
-    """The row of one call; of an error only its kind, as its text may quote the prompt."""
-    kind = _ERROR_TYPE.search(said.error or "")
-    error = {"aborted": "aborted", "error": kind[1] if kind else "error"}.get(said.stop)
-    return Exchange(
-        id=f"{session}/{number}", session=session, lane="main", at=said.started_at, first_byte_at=None, ended_at=said.ended_at,
-        provider=said.provider, model=said.model, prompt=None, usage=said.usage, predicted=None, error=error,
-    )  # fmt: skip
-
-
-class _Sent:
-    """The messages that the next request would carry, as running digests."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.events = recording.events
-        self.answered = {event.call_id for event in recording.events if isinstance(event, ResultSaid)}
-        self.clear()
-
-    def clear(self) -> None:
-        self.digests: list[bytes] = []
-        self.ends_bytes: list[int] = []
-        self.ends_tokens: list[int] = []
-        self.per_token = 0.0
-        self.entries: list[int] = []
-
-    def add(self, index: int) -> None:
-        """What the event at `index` does to the messages."""
-        event = self.events[index]
-        match event:
-            case UserSaid():
-                self._put(index, [["user", _neutral(part)] for part in event.parts])
-            case ResultSaid():
-                self._put(index, [["result", event.call_id, event.is_error, _neutral(part)] for part in event.parts])
-            case AssistantSaid():
-                self._put(index, [["assistant", _neutral(part)] for part in event.parts if self._is_sent(part)])
-            case Compacted():
-                self._start_again(index, event)
-
-    def _start_again(self, index: int, compacted: Compacted) -> None:
-        self.clear()
-        self._put(index, [["user", _neutral(Text(compacted.summary))]])
-        for kept in range(index if compacted.keep_from is None else compacted.keep_from, index):
-            if not isinstance(self.events[kept], Compacted):
-                self.add(kept)
-
-    def _is_sent(self, part: Part) -> bool:
-        return not isinstance(part, Call) or part.id in self.answered
-
-    def _put(self, index: int, segments: list[Json]) -> None:
-        for segment in segments:
-            body = canonical(segment)
-            before = self.digests[-1] if self.digests else b""
-            self.digests.append(blake2b(before + body, digest_size=16).digest())
-            self.ends_bytes.append((self.ends_bytes[-1] if self.ends_bytes else 0) + len(body))
-            self.entries.append(index)
-
-    def prompt(self, said: AssistantSaid, effort: str) -> Prompt:
-        """What was sent for `said`; the sizes, kept in bytes, become estimated tokens of its model."""
-        row = MODELS.get(said.model)
-        per_token = row.bytes_per_token if row else BYTES_PER_TOKEN
-        model, thinking = (_namespace(said.provider, said.model, *more) for more in ((), (effort,)))
-        n = len(self.digests)
-        if per_token != self.per_token:
-            self.per_token, self.ends_tokens = per_token, []
-        self.ends_tokens += [round(size / per_token) for size in self.ends_bytes[len(self.ends_tokens) :]]
-        return Prompt(
-            namespaces=(model, model, thinking), level_ends=(0, 0), digests=self.digests,
-            ends_tokens=self.ends_tokens, positions=range(n), breakpoints=(), n=n,
-        )  # fmt: skip
-
-
-def _namespace(*settings: str) -> bytes:
-    return blake2b(canonical(settings), digest_size=16).digest()
-
-
-def _neutral(part: Part) -> Json:
-    return {"type": type(part).__name__.lower(), **{name: getattr(part, name) for name in part.__slots__}}
+    ledger, calls = Ledger(), Calls(recording.session, recording.effort)
+    for event in recording.events:
+        call = calls.hear(event)
+        if call:
+            ledger.append(call)
+    return ledger

@@ -94,6 +94,9 @@ class _Intervals:
 
     def until(self, scrape: _Scrape) -> Iterator[Record]:
         """The rows of the interval that a scrape ends."""
+        if scrape.at is not None and not self.source.is_new(b"scrape", f"{self.server} {scrape.at} {scrape.counts}".encode()):
+            self.source.fault(scrape.line, "a scrape that was read before; passed over")
+            return
         at = self._time(scrape)
         for place, counts in scrape.counts.items():
             before = self.counts.get(place)
@@ -157,7 +160,11 @@ def _scrapes(source: Source) -> Iterator[_Scrape]:
     """Each look at the counters of a file."""
     scrape: _Scrape | None = None
     dated: float | None = None
+    before = b""
     for number, raw in source.lines():
+        if raw == before:
+            continue  # said twice: of one sample alone nothing was counted in between
+        before = raw
         line = raw.decode("utf-8", "replace")
         sample = _SAMPLE.match(line)
         if sample is None:

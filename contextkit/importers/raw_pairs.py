@@ -10,14 +10,14 @@ without a prompt. A response that stands there twice is counted once. Headers ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
 from contextkit.importers import openrouter
 from contextkit.importers.answers import answer_of, error_name
-from contextkit.importers.format import first_line
+from contextkit.importers.format import by_line, first_line
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.pairing import SESSION_NAMES, Body, Heard, Pairs, body_of
 from contextkit.importers.source import Source
@@ -71,17 +71,32 @@ def _is_pair(record: dict[str, Any]) -> bool:
     return _is_bare(record) or _is_response(record)
 
 
-def read(source: Source) -> Iterator[Record]:
-    """The calls of a log in its order."""
-    pairs = Pairs(source)
-    for number, line in source.lines():
-        record = _record(source, number, line, pairs.bodies)
+class PairLines:
+    """Reads the pairs of a log line by line."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.pairs = source, Pairs(source)
+
+    def hear(self, number: int, line: bytes) -> Iterable[Record]:
+        """The next line; gives its call."""
+        record = _record(self.source, number, line, self.pairs.bodies)
         heard = _heard(number, record) if record is not None else None
         if heard:
-            yield from pairs.records(heard)
-        elif record is not None and not record.get("error"):
-            source.fault(number, "neither a request nor a response of a model; passed over")
-    pairs.told()
+            return self.pairs.records(heard)
+        if record is not None and not record.get("error"):
+            self.source.fault(number, "neither a request nor a response of a model; passed over")
+        return ()
+
+    def waiting(self) -> Iterable[Record]:
+        """Nothing is held back."""
+        return ()
+
+    def told(self) -> None:
+        """Say what is to be said of the file as a whole."""
+        self.pairs.told()
+
+
+read = by_line(PairLines)
 
 
 _OPENING, _CLOSING, _BEFORE = re.compile(rb'"request":( ?)\{'), b'"response":', 1024
@@ -101,8 +116,16 @@ def _record(source: Source, number: int, line: bytes, bodies: GrowingBodies) -> 
             except orjson.JSONDecodeError:
                 continue  # the name stands inside one of the bodies too, or nowhere
             if "request" not in rest and wire_of(fields):
-                return {"request": Body(fields, None if opening[1] else raw), **rest}
+                return {"request": Body(fields, _compact(bodies, fields) if opening[1] else raw), **rest}
     return parsed(source, number, line)
+
+
+def _compact(bodies: GrowingBodies, fields: dict[str, Any]) -> bytes | None:
+    """What was sent, of a body that whoever logged it wrote anew with blanks."""
+    try:
+        return bodies.compact(fields)
+    except TypeError:
+        return None
 
 
 def _heard(number: int, record: dict[str, Any]) -> Heard | None:

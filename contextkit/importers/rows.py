@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -39,9 +38,20 @@ def rows(source: Source, wrappers: Mapping[str, int] | None = None) -> Iterator[
     elif is_spread(head):
         yield from _scanned(source, source.whole(), 1, inside)
     else:
-        for number, line in source.lines():
-            if stripped := bare(line):
-                yield from _of_line(source, number, stripped, inside)
+        for number, line in source.raw_lines():
+            yield from rows_of(source, number, line, inside)
+
+
+def is_by_line(head: bytes) -> bool:
+    """Whether what starts like this holds objects, each on a line of its own."""
+    start = bare(head)
+    return start[:1] == b"{" and not is_spread(start)
+
+
+def rows_of(source: Source, number: int, line: bytes, wrappers: Mapping[str, int]) -> Iterator[Row]:
+    """The objects of one line."""
+    if stripped := bare(line):
+        yield from _of_line(source, number, stripped, wrappers)
 
 
 def bare(head: bytes) -> bytes:
@@ -65,13 +75,22 @@ def named(row: Mapping[str, Any]) -> dict[str, Any]:
     >>> named({"startTime": 1, "model_id": "a", "user": None})
     {'starttime': 1, 'modelid': 'a'}
     """
-    return {_plain(key): value for key, value in row.items() if value is not None}
+    return {_PLAIN[key]: value for key, value in row.items() if value is not None}
 
 
-@lru_cache(maxsize=4096)
-def _plain(key: str) -> str:
-    """Asked once for each name: a file has few, and a row of it dozens."""
-    return key.replace("_", "").lower()
+class _Plain(dict[str, str]):
+    """Name → its one spelling, worked out once for each name: a file has few, and a row of it dozens."""
+
+    MOST = 4096
+
+    def __missing__(self, key: str) -> str:
+        if len(self) >= self.MOST:
+            self.clear()
+        plain = self[key] = key.replace("_", "").lower()
+        return plain
+
+
+_PLAIN = _Plain()
 
 
 def table(value: object) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from contextkit.errors import MissingExtra, UnreadableLog
+from contextkit.importers.seen import Seen
 
 _BLANK = ord(" ")
 BUFFER = 1 << 19
@@ -25,6 +26,8 @@ STDIN = "-"
 """Stands for standard input."""
 HEAD = 1 << 16
 """Bytes in which a format shows itself."""
+OTHER_KINDS = "and so on: more kinds of faults than are told apart"
+"""Stands for what is too varied to be listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,19 @@ class Faults:
     """In the order they were met, `MOST` of each kind."""
     counts: dict[str, int] = field(default_factory=dict)
     """Kind (`what`) → how many."""
-    seen: set[bytes] = field(default_factory=set)
-    """Digests of the calls counted so far in this run: what several files repeat is counted once."""
+    seen: Seen = field(default_factory=Seen)
+    """The calls counted so far in this run: what several files repeat is counted once."""
     left: dict[tuple[str, ...], Any] = field(default_factory=dict)
     """What a reader leaves for the next file of its kind: where cumulative counters stood."""
 
     MOST = 5
+    MOST_KINDS = 1_000
+    """Kinds told apart; what is of yet another one is counted among the rest."""
 
     def add(self, file: str, line: int, what: str) -> None:
         """One more."""
+        if what not in self.counts and len(self.counts) >= self.MOST_KINDS:
+            what = OTHER_KINDS
         n = self.counts[what] = self.counts.get(what, 0) + 1
         if n <= self.MOST:
             self.kept.append(Fault(file, line, what))
@@ -135,11 +142,7 @@ class Source:
 
     def is_new(self, *key: bytes) -> bool:
         """Whether nothing of this key was counted before in this run, in any file; from now on it was."""
-        digest = blake2b(b"\0".join(key), digest_size=16).digest()
-        if digest in self.faults.seen:
-            return False
-        self.faults.seen.add(digest)
-        return True
+        return self.faults.seen.is_new(blake2b(b"\0".join(key), digest_size=16).digest())
 
 
 @contextmanager
@@ -166,6 +169,12 @@ def _opened(name: str, buffer: int = -1) -> IO[bytes]:
     start = cast(Any, raw).peek(4)[:4]
     opener = next((opener for magic, opener in _PACKED if start.startswith(magic)), None)
     return cast(IO[bytes], raw) if opener is None else opener(cast(IO[bytes], raw))
+
+
+def is_packed(name: str) -> bool:
+    """Whether a file is packed, by its first bytes; raises `UnreadableLog` for one that nobody can open."""
+    with told(name), Path(name).open("rb") as file:
+        return file.read(4).startswith(tuple(magic for magic, _ in _PACKED))
 
 
 class _Gzip(gzip.GzipFile):

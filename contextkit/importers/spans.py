@@ -11,6 +11,7 @@ Takes spans as they come, children before parents or after, gives exchanges with
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 
 from contextkit.importers.source import Source
@@ -62,6 +63,12 @@ class Traces:
         self.n_held += 1
         while self.n_held > OPEN:
             yield from self._told(self.traces.pop(next(iter(self.traces))))
+
+    def copied(self) -> Traces:
+        """The same, for calls to be taken of it that count for nothing yet."""
+        ahead = copy(self)
+        ahead.traces, ahead.mains, ahead.said = dict(self.traces), dict(self.mains), set(self.said)
+        return ahead
 
     def rest(self, n_known: int) -> Iterator[Record]:
         """The calls of all traces still held, the earliest trace first, and what is to be said of all; `n_known` were read before."""

@@ -5,7 +5,6 @@ Takes a source or a value, gives lines or seconds. Knows no format.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import orjson
@@ -20,21 +19,25 @@ _OPEN = ord("{")
 _HEAD = 4096
 
 
-def spelled(source: Source) -> Iterator[tuple[int, bytes]]:
-    r"""Each line that can be an object, with its number, without blanks between its parts: `{"a":1}`, its newline kept.
+def has_blanks(head: bytes) -> bool:
+    """Whether somebody wrote a file anew with blanks between the parts of its lines: `{"a": 1}`."""
+    return b'": ' in head[:_HEAD] and b'":"' not in head[:_HEAD]
+
+
+def spelled(source: Source, number: int, line: bytes, *, is_spaced: bool) -> bytes | None:
+    r"""A line without blanks between its parts: `{"a":1}`, its newline kept; None, and a fault, for what can be no object.
 
     So a reader finds keys by their bytes: inside a string a quote is always escaped, `"key":"` can be nothing but a key. Files are written
-    like this; one that somebody wrote anew with blanks is spelled again line by line. What is no object is a fault.
+    like this; the lines of one that somebody wrote anew with blanks are spelled again.
     """
-    has_blanks = b'": ' in source.head[:_HEAD] and b'":"' not in source.head[:_HEAD]
-    for number, line in source.raw_lines():
-        has_end = line[-2:] == b"}\n" or line.rstrip().endswith(b"}")
-        if not has_end or (line[0] != _OPEN and not line.lstrip().startswith(b"{")):
-            source.fault(number, CUT)
-        elif not has_blanks:
-            yield number, line
-        elif (record := parsed(source, number, line)) is not None:
-            yield number, orjson.dumps(record)
+    has_end = line[-2:] == b"}\n" or line.rstrip().endswith(b"}")
+    if not has_end or (line[0] != _OPEN and not line.lstrip().startswith(b"{")):
+        source.fault(number, CUT)
+        return None
+    if not is_spaced:
+        return line
+    record = parsed(source, number, line)
+    return None if record is None else orjson.dumps(record)
 
 
 CUT = "no JSON object, or one that was cut; passed over"
@@ -65,7 +68,10 @@ def moment(value: object) -> float | None:
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value / next((unit for least, unit in _MILLIONS if value > least), 1.0)
+    for least, unit in _MILLIONS:
+        if value > least:
+            return value / unit
+    return value / 1.0
 
 
 def plausible(value: object) -> float | None:
@@ -74,7 +80,7 @@ def plausible(value: object) -> float | None:
     >>> plausible("1970-01-01T00:00:09Z"), plausible("2026-04-09T01:03:35Z")
     (None, 1775696615.0)
     """
-    at = moment(value)
+    at = None if value is None else moment(value)
     return None if at is None or at < EARLIEST else at
 
 

@@ -6,11 +6,13 @@ Takes judged calls one by one, gives `Contents`. Knows nothing of terminals, pag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 from contextkit.ledger.judged import Judged
 from contextkit.ledger.misses import Miss
-from contextkit.ledger.summary import Row, Summary, Tally
+from contextkit.ledger.summary import MOST_MISSES, Row, Summary, Tally
 
 Fault = tuple[str, int, str]
 """(file, line or 0, what is wrong with it)."""
@@ -75,11 +77,27 @@ class Gathering:
             return
         self._tally.add(call)
         if call.miss:
-            self._sessions[call.miss.index] = call.exchange.session
-            if call.verdict:
-                self._verdicts[call.miss.index] = call.verdict
+            self._note(call.miss, call)
         for other in self._also:
             other(call)
+
+    def _note(self, miss: Miss, call: Judged) -> None:
+        """Whose miss it was; of misses that are in the report no more, as dearer ones came, nothing is kept."""
+        self._sessions[miss.index] = call.exchange.session
+        if call.verdict:
+            self._verdicts[miss.index] = call.verdict
+        if len(self._sessions) > 2 * MOST_MISSES:
+            kept = {miss.index for miss in self._tally.summary().misses}
+            self._sessions = {index: session for index, session in self._sessions.items() if index in kept}
+            self._verdicts = {index: verdict for index, verdict in self._verdicts.items() if index in kept}
+
+    def copied(self) -> Gathering:
+        """Another one with the same sums, that goes on by itself and shows its calls to nobody."""
+        ahead = Gathering(self.by, self._chosen)
+        kept: dict[int, Any] = {id(miss): miss for miss in self._tally.summary().misses}  # they never change, and may be many
+        ahead._tally = deepcopy(self._tally, kept)
+        ahead._verdicts, ahead._sessions = dict(self._verdicts), dict(self._sessions)
+        return ahead
 
     def add_all(self, calls: Iterable[Judged]) -> None:
         """Each of them."""

@@ -12,8 +12,9 @@ import pytest
 
 from contextkit.errors import UnreadableLog
 from contextkit.importers.block_trace import BlockTraces, content_of, found_in, is_block_trace
-from contextkit.importers.found import ledger_at
-from contextkit.ledger.exchange import BlockIds
+from contextkit.importers.found import ledger_at, records_in
+from contextkit.importers.source import Faults
+from contextkit.ledger.exchange import BlockIds, Exchange
 from contextkit.simulator.blocks.request import BlockRequest
 
 LINES = [
@@ -168,6 +169,8 @@ def test_real_traces(shared: Path) -> None:
         pytest.skip("the traces are not beside this checkout")
     requests = list(BlockTraces().read(str(folder / "mooncake" / "synthetic_trace.jsonl.gz")))
     assert (len(requests), sum(map(len, ids_of(requests))), sum(request.n_tokens for request in requests)) == (3_993, 121_877, 61_194_628)
+    told = [record.prompt for record in records_in([str(folder / "mooncake")], Faults()) if isinstance(record, Exchange)]
+    assert (len(told), sum(len(prompt.ids) for prompt in told if isinstance(prompt, BlockIds))) == (3_993, 121_877)
     names = found_in([str(folder / "claude-code-blocks")])
     assert len(names) == 200
     requests = list(BlockTraces().read(names[0]))

@@ -70,6 +70,7 @@ def test_a_body_says_what_it_says(seed: int, monkeypatch: pytest.MonkeyPatch) ->
         expected, found = loads(raw), parsed(bodies, raw)
         assert found == expected
         assert not isinstance(expected, dict) or list(found) == list(expected)
+        assert not isinstance(expected, dict) or draw.random() < 0.3 or bodies.compact(found) == orjson.dumps(expected)
 
 
 def test_what_was_said_before_is_not_parsed_again() -> None:
