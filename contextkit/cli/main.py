@@ -16,6 +16,7 @@ import click
 from contextkit.errors import ContextKitError
 
 COMMANDS = {
+    "advise": "contextkit.cli.advise.command",
     "demo": "contextkit.cli.demo",
     "explain-edit": "contextkit.cli.transformer.command",
     "lint": "contextkit.cli.lint",
@@ -62,6 +63,7 @@ def cli() -> None:
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report session.jsonl              what a recorded session lost, and to what
     contextkit whatif session.jsonl              what it would have cost with one thing changed
+    contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
     contextkit lock check                        what a change of system or tools re-bills at its first use
     contextkit replay session.jsonl              the same session through contextkit

@@ -7,11 +7,11 @@ start together each pay for the shared prefix. Sends nothing; knows nothing of c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contextkit.cache.prompt import Prompt, common
-from contextkit.cache.usage import WRITE_CLASSES, Usage
+from contextkit.economics.bill import Price, call_usage
 from contextkit.models import Model
 
 
@@ -46,10 +46,6 @@ class FanOut:
     def saved_usd(self) -> float | None:
         """What waiting saves; None where the model has no price."""
         return None if self.together_usd is None or self.staggered_usd is None else self.together_usd - self.staggered_usd
-
-
-Price = Callable[[Usage], float | None]
-"""What a bill costs in dollars; `prices.cost_usd` with provider and model filled in, or a user's own."""
 
 
 def plan_fan_out(prompts: Sequence[Prompt], row: Model, price: Price = lambda _: None, first_byte_seconds: float = 2.0) -> FanOut:
@@ -103,13 +99,5 @@ def _readable(leader: Prompt, n: int, row: Model) -> int:
 
 def _cost(calls: Sequence[tuple[int, int]], row: Model, price: Price) -> float | None:
     """Dollars for prompts of (all tokens, tokens read): what is not read is written where writing is how the model caches."""
-    paid = [price(_usage(n_tokens, read, row)) for n_tokens, read in calls]
+    paid = [price(call_usage(read, n_tokens - read, row)) for n_tokens, read in calls]
     return None if None in paid else sum(one or 0.0 for one in paid)
-
-
-def _usage(n_tokens: int, read: int, row: Model) -> Usage:
-    if row.cache == "implicit":
-        return Usage(n_tokens - read, read, 0, 0, 0)
-    is_long = WRITE_CLASSES.get(row.default_ttl_seconds) == "write_1h"
-    rest = n_tokens - read
-    return Usage(0, read, 0, rest, 0) if is_long else Usage(0, read, rest, 0, 0)

@@ -1,7 +1,8 @@
-"""Which lifetime a lane's entries should be written with, from its gaps and sizes alone.
+"""Which lifetime a lane's entries should be written with, and whether to keep them alive with pings.
 
-Takes the turns of one lane as numbers, a model's row and its price, gives each lifetime with its bill, the cheapest first. A longer
-lifetime costs more a token written and saves the writes after gaps that the shorter one does not outlive. Knows nothing of logs.
+Takes the turns of one lane as numbers, or what is expected of them, a model's row and its price, gives each way with its bill, the cheapest
+first. A longer lifetime costs more a token written and saves the writes after gaps that the shorter one does not outlive; pings cost a read
+each, also where no call follows any more. Knows nothing of logs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contextkit.cache.usage import WRITE_CLASSES, Usage
-from contextkit.economics.fanout import Price
+from contextkit.economics.bill import Price, call_usage
+from contextkit.economics.keep_alive import MARGIN_SECONDS, interval_seconds, most_pings, ping_usage
+from contextkit.economics.rhythm import Rhythm
+from contextkit.errors import UsageError
 from contextkit.models import Model
 
 
@@ -64,6 +68,59 @@ def break_even_share(prefix_tokens: int, new_tokens: int, row: Model, price: Pri
     return None if None in bills or lost <= read else (dear - cheap) / (lost - read)
 
 
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """One way to have the prefix in the cache at the next call."""
+
+    ttl_seconds: int
+    """The lifetime that is asked for."""
+    pings: int
+    """How many are sent into a gap before it is given up."""
+    cost_usd: float
+    """What the next call's input costs on average, with the pings before it."""
+    kept_seconds: float
+    """The longest gap that the prefix outlives."""
+    alive: float
+    """Share of gaps that it outlives."""
+
+
+def upkeeps(prefix_tokens: int, rhythm: Rhythm, row: Model, price: Price, margin_seconds: float = MARGIN_SECONDS) -> list[Upkeep]:
+    """Every lifetime without pings, and with the number of them that is best for this rhythm where one pays; cheapest first.
+
+    Pings are paid for by sessions that are over, too: nobody knows that while they wait. Raises `UsageError` where the model has no price.
+
+    >>> from contextkit.models import model_named
+    >>> from contextkit.prices import cost_usd
+    >>> opus = lambda usage: cost_usd("anthropic", "claude-opus-4-5", usage)
+    >>> for way in upkeeps(100_000, Rhythm(), model_named("claude-opus-4-5"), opus):
+    ...     print(way.ttl_seconds, way.pings, f"{way.cost_usd:.4f}", f"{way.alive:.3f}")
+    3600 2 0.0721 0.997
+    3600 0 0.0733 0.994
+    300 3 0.0810 0.979
+    300 0 0.0919 0.945
+    """
+    ways = []
+    for ttl in row.ttls_seconds:
+        counts = range(most_pings(prefix_tokens, ttl, row, price) + 1)
+        costs = [_upkeep(prefix_tokens, pings, ttl, rhythm, row, price, margin_seconds) for pings in counts]
+        best = min(costs, key=lambda way: (way.cost_usd, way.pings))
+        ways += [costs[0], best] if best.pings else [costs[0]]
+    return sorted(ways, key=lambda way: (way.cost_usd, way.ttl_seconds))
+
+
+def _upkeep(prefix_tokens: int, pings: int, ttl: int, rhythm: Rhythm, row: Model, price: Price, margin: float) -> Upkeep:
+    wait = interval_seconds(ttl, margin)
+    goes_on = rhythm.remaining_turns / (1 + rhythm.remaining_turns)
+    sent = sum(1 - goes_on + goes_on * rhythm.longer_than((number + 1) * wait) for number in range(pings))
+    kept = pings * wait + ttl
+    dead, new = rhythm.longer_than(kept), round(rhythm.growth_tokens)
+    bills = [ping_usage(prefix_tokens), call_usage(prefix_tokens, new, row, ttl), call_usage(0, prefix_tokens + new, row, ttl)]
+    ping, warm, cold = (price(bill) for bill in bills)
+    if ping is None or warm is None or cold is None:
+        raise UsageError(f"no price for {row.name}: what keeping a prefix alive is worth is money, so pass a price, a function of Usage")
+    return Upkeep(ttl, pings, sent * ping + goes_on * ((1 - dead) * warm + dead * cold), kept, 1 - dead)
+
+
 def _lifetime(turns: list[Turn], ttl: int, row: Model, price: Price) -> Lifetime:
     expired = [turn.gap_seconds >= ttl for turn in turns]
     bills = [price(_bill(turn, is_expired, ttl, row)) for turn, is_expired in zip(turns, expired, strict=True)]
@@ -74,10 +131,7 @@ def _lifetime(turns: list[Turn], ttl: int, row: Model, price: Price) -> Lifetime
 def _bill(turn: Turn, is_expired: bool, ttl: int, row: Model) -> Usage:
     read = 0 if is_expired else turn.prefix_tokens
     rest = turn.prefix_tokens + turn.new_tokens - read
-    if row.cache in ("implicit", "units"):
-        return Usage(rest, read, 0, 0, 0)
-    written = _written(rest, ttl)
-    return Usage(0, read, written.write_5m, written.write_1h, 0)
+    return call_usage(read, rest, row, ttl)
 
 
 def _written(n_tokens: int, ttl: int) -> Usage:

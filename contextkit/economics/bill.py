@@ -1,0 +1,36 @@
+"""What one call is billed, in the classes its model bills: read, written for so long, or plain input where writing costs nothing.
+
+Takes tokens and a model's row, gives a `Usage` for a price to be put on. Knows nothing of prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from contextkit.cache.usage import WRITE_CLASSES, Usage
+from contextkit.models import Model
+
+Price = Callable[[Usage], float | None]
+"""What a bill costs in dollars; `prices.cost_usd` with provider and model filled in, or a user's own."""
+
+FREE_WRITES = ("implicit", "units")
+"""Caches of these kinds bill what they keep as plain input."""
+
+
+def call_usage(read: int, rest: int, row: Model, ttl_seconds: int | None = None, output: int = 0) -> Usage:
+    """A call that reads `read` tokens and leaves the `rest` behind them in the cache too.
+
+    >>> from contextkit.models import model_named
+    >>> call_usage(9, 1, model_named("claude-opus-4-5"), 3600), call_usage(9, 1, model_named("gpt-4.1"))
+    (Usage(fresh=0, read=9, write_5m=0, write_1h=1, output=0, estimated=False), Usage(fresh=1, read=9, write_5m=0, write_1h=0, output=0, \
+estimated=False))
+    """
+    if row.cache in FREE_WRITES:
+        return Usage(rest, read, 0, 0, output)
+    is_long = WRITE_CLASSES.get(ttl_seconds or row.default_ttl_seconds) == "write_1h"
+    return Usage(0, read, 0, rest, output) if is_long else Usage(0, read, rest, 0, output)
+
+
+def cold_usage(n_tokens: int, row: Model, ttl_seconds: int | None = None) -> Usage:
+    """What sending a prefix costs that is not in the cache: a write of the lifetime's class, or plain input where writing is free."""
+    return call_usage(0, n_tokens, row, ttl_seconds)
