@@ -54,7 +54,7 @@ class Context(Remembering):
         with self._lock:  # a track grows here: one thread at a time, and none appends between the layout and what it says it includes
             if n := len(self._turns.open_calls):
                 raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
-            layout, after, epoch = self._tracks.layout(self.log, self._turns, self.provider), len(self.log) - 1, self._turns.epoch
+            layout, after, epoch = self._laid_out(), len(self.log) - 1, self._turns.epoch
             mask = self._permission.lowered(self.provider, overrides)
         params, headers = parameters(self.provider, overrides, mask.tool_choice)
         return self._account.request(self.provider, layout, params, headers, after, epoch, mask)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from contextkit.canonical import Json, parse
+from contextkit.context.fan_out import FanOut
 from contextkit.errors import HeadChanged
+from contextkit.layout.layout import Layout
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.change import Changes
 from contextkit.log.content import content_parts
@@ -65,6 +67,7 @@ class Conversation:
         self.ledger = Ledger() if ledger is None else ledger
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
+        self._n_shared = 0, 0
         self._late, self._changes = LateTools(self.log), Changes(self.log)
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None and (memory is None or len(self.log)) else self.toolbox.definitions()
@@ -167,6 +170,29 @@ class Conversation:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def fan_out(self, tasks: int | Sequence[Any]) -> FanOut:
+        """Branches that share every byte said so far and one ledger: as many as there are `tasks`, each with its own, or so many of them.
+
+        `send` and `asend` of what this gives ask all of them, so that the shared part is written once. Raises `UsageError` for none.
+        """
+        said = [None] * tasks if isinstance(tasks, int) else list(tasks)
+        branches = [self._branch(number) for number in range(len(said))]
+        for branch, task in zip(branches, said, strict=True):
+            if task is not None:
+                branch._append("user", {"content": content_parts(task)})
+        return FanOut(branches)
+
+    def _branch(self, number: int) -> Self:
+        other = self.fork()
+        other._account = Account(Ledger(), other._session, f"branch-{number}-{self.log.digest.hex()[:8]}", self._clock)
+        other._bill(self)
+        other._n_shared = other._turns.epoch, len(other._turns.ordered)
+        return other
+
+    def _laid_out(self) -> Layout:
+        epoch, n_shared = self._n_shared
+        return self._tracks.layout(self.log, self._turns, self.provider, n_shared if epoch == self._turns.epoch else 0)
 
     def _bill(self, caller: Conversation) -> None:
         """What it costs is in the caller's ledger."""

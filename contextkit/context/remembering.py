@@ -62,8 +62,8 @@ class Remembering(Conversation):
 
         Raises `FileMissing` where the memory does not have it, `FileErased`, and `SourceChanged` where only its source had it.
         """
-        memory = self._memory("restore")
         if isinstance(what, str):
+            memory = self._memory("restore")
             return bytes_of(memory.references.named(what), memory.files, memory.fetch)
         entry = self.log.find(what)
         if entry.kind != "result":

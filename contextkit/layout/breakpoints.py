@@ -33,15 +33,17 @@ class Plan:
     """Positions each mark reads back over."""
 
 
-def plan(track: Track, n: int, previous: int, rules: Plan) -> tuple[Breakpoint, ...]:
+def plan(track: Track, n: int, previous: int, rules: Plan, shared: int = 0) -> tuple[Breakpoint, ...]:
     """Marks for the first `n` segments, when the request before held the first `previous` of them.
 
-    Costs the unmarkable segments it steps over, not the conversation.
+    `shared`: how many segments other conversations send too, which branched off there. Costs the unmarkable segments it steps over, not
+    the conversation.
     """
     head = _markable(track, min(track.level_ends[1], n)) if rules.has_head else None
+    branch = _markable(track, min(shared, n)) if rules.has_head and shared > track.level_ends[1] else None
     tail = _markable(track, n) if rules.has_tail else None
     bridge = _bridge(track, previous, tail, rules.lookback) if tail is not None else None
-    wanted = [(head, rules.head_ttl_seconds), (bridge, rules.tail_ttl_seconds), (tail, rules.tail_ttl_seconds)]
+    wanted = [(head, rules.head_ttl_seconds), (branch, rules.tail_ttl_seconds), (bridge, rules.tail_ttl_seconds), (tail, rules.tail_ttl_seconds)]
     marks: dict[int, Breakpoint] = {}
     for place, ttl in wanted:
         if place is not None and place not in marks and track.ends_tokens[place] >= rules.min_tokens:

@@ -42,12 +42,16 @@ class Tracks:
     def __init__(self) -> None:
         self._grown: dict[tuple[str, ...], tuple[int, _Grown]] = {}
 
-    def layout(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> Layout:
-        """The whole conversation so far, marked; costs what was added since the last call for this provider."""
+    def layout(self, log: Sequence[Entry], turns: Turns, provider: Provider, n_shared: int = 0) -> Layout:
+        """The whole conversation so far, marked; costs what was added since the last call for this provider.
+
+        `n_shared`: how many entries of the order siblings send too; the end of them is marked.
+        """
         grown = self._synced(log, turns, provider)
         before = turns.n_before_last_assistant
         previous = grown.n_after(before) if before is not None else 0
-        marks = plan(grown.track, len(grown.track), previous, provider.plan)
+        shared = grown.n_after(min(n_shared, len(turns.ordered)))
+        marks = plan(grown.track, len(grown.track), previous, provider.plan, shared)
         track = _passed(grown.track, (log[sequence] for sequence in turns.passing), provider) if turns.passing else grown.track
         return Layout(track, len(track), marks)
 

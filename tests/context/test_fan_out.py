@@ -1,0 +1,107 @@
+"""Branches asked at once: the shared prefix is written once, and the others wait for the first byte of one reply, no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
+from contextkit.errors import UsageError
+from contextkit.server import LocalServer
+
+HEAD = "You are a careful researcher. " * 9_000
+N = 16
+PROVIDERS: dict[str, Any] = {
+    "anthropic": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=64),
+    "chat": lambda: OpenAIChat("gpt-6.1-sol", max_tokens=64),
+    "responses": lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=64),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalServer]:
+    with LocalServer() as server:
+        yield server
+
+
+def client(name: str, server: LocalServer, *, is_async: bool = False) -> Any:
+    if name == "anthropic":
+        return (anthropic.AsyncAnthropic if is_async else anthropic.Anthropic)(base_url=server.url, api_key="any", max_retries=0)
+    return (openai.AsyncOpenAI if is_async else openai.OpenAI)(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+
+
+def written(context: Context) -> list[int]:
+    """Tokens each call paid for in full, or more."""
+    return [(one.usage.prompt or 0) - (one.usage.read or 0) for one in context.ledger if one.usage]
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_head_is_written_once_and_not_by_each(name: str, is_async: bool, server: LocalServer) -> None:
+    context = Context(PROVIDERS[name](), system=f"{name} {is_async} {HEAD}")
+    team = context.fan_out([f"Look into part {number}." for number in range(N)])
+    with client(name, server) as sync:
+        if is_async:
+
+            async def run() -> list[Any]:
+                async with client(name, server, is_async=True) as anew:
+                    return await team.asend(anew)
+
+            replies = asyncio.run(run())
+        else:
+            replies = team.send(sync)
+    assert [reply.kind for reply in replies] == ["assistant"] * N
+    n_head = max(written(context))
+    assert n_head > 40_000 and sorted(written(context))[-2] < 100
+    assert len(context.ledger) == N and len(context.log) == 1 and context.summary().calls == N
+
+
+def test_what_was_said_before_the_branch_is_marked_and_read(server: LocalServer) -> None:
+    with client("anthropic", server) as one:
+        context = Context(PROVIDERS["anthropic"](), system="Be brief.")
+        context.user("Said before the branch. " * 9_000)
+        context.receive(context.request().send(one))
+        replies = context.fan_out(["a", "b", "c"]).send(one)
+        assert all(reply.kind == "assistant" for reply in replies)
+        assert all(cost < 200 for cost in written(context)[1:])
+
+
+def test_siblings_wait_for_the_first_byte_and_not_for_the_reply() -> None:
+    with LocalServer(first_byte_seconds=0.4, seconds_per_token=0.02) as slow, client("anthropic", slow) as one:
+        context = Context(PROVIDERS["anthropic"](), system=HEAD)
+        team = context.fan_out(6)
+        for branch in team:
+            branch.user("Tell me all.")
+        start = time.monotonic()
+        team.send(one)
+        took = time.monotonic() - start
+        first = [exchange.first_byte_at - exchange.at for exchange in context.ledger if exchange.first_byte_at]
+        starts = sorted(exchange.at for exchange in context.ledger)
+        assert 0.3 < starts[1] - starts[0] < max(first) + 0.5 and took < 6 * max(first) + 5
+
+
+def test_a_leader_that_fails_leaves_the_lead_to_the_next(server: LocalServer) -> None:
+    context = Context(PROVIDERS["anthropic"](), system=f"leader {HEAD}")
+    team = context.fan_out(3)
+    for branch, said in zip(team, ["x", "y", "z"], strict=True):
+        branch.user(said)
+    team[0].provider = AnthropicMessages("claude-sonnet-5-5", max_tokens=64, thinking={"type": "nonsense"})
+    with client("anthropic", server) as one:
+        first, *rest = team.send(one)
+    assert isinstance(first, anthropic.BadRequestError) and [reply.kind for reply in rest] == ["assistant"] * 2
+    assert sum(cost > 40_000 for cost in written(context)) == 1
+
+
+def test_nothing_to_fan_out_is_a_mistake() -> None:
+    context = Context(PROVIDERS["anthropic"]())
+    for nothing in (0, []):
+        with pytest.raises(UsageError, match="no branches"):
+            context.fan_out(nothing)
+    with pytest.raises(UsageError, match="limit"):
+        context.fan_out(["a"]).send(None, limit=0)
