@@ -115,7 +115,7 @@ class Context(Remembering):
 
     def retool(self, tools: Iterable[Any], phases: Phases | None = None) -> Entry:
         """Open a new epoch with another tool set, and another table of phases if need be; everything said is paid for once more."""
-        toolbox = Toolbox(tools)
+        toolbox = self._keeping.joined(Toolbox(tools))
         self._permission.renew(phases, toolbox)
         entry = self._renew("retool", None, toolbox.definitions())
         self.toolbox = toolbox

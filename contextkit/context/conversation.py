@@ -61,7 +61,7 @@ class Conversation:
         self.log = Log(clock=clock) if log is None else log
         self._keeping = Keeping(None if memory is None else Memory.of(memory), variation, self.log)
         self._keeping.check(provider.model.name, provider.model.binds_thinking)
-        self.toolbox = Toolbox([*(() if tools is None else Toolbox(tools)), *self._keeping.tools()])
+        self.toolbox = self._keeping.joined(Toolbox(() if tools is None else tools))
         permit = permit_of(phases, self.toolbox)
         self._permission = Permission(None, ())
         self.ledger = Ledger() if ledger is None else ledger
@@ -146,7 +146,13 @@ class Conversation:
         self, task: Any, *, provider: Provider | None = None, system: Any = None, tools: Iterable[Any] | None = None,
         phases: Phases | None = None, memory: Memory | FileMemory | None = None,
     ) -> Self:  # fmt: skip
-        """A sub-agent with a log of its own and `task` as its first user turn; what it costs is in this context's ledger and summary."""
+        """A sub-agent with a log of its own and `task` as its first user turn; what it costs is in this context's ledger and summary.
+
+        Without `system` and `tools` it has this conversation's head and memory, and reads the head from cache; with either, its own.
+        """
+        if system is None and tools is None:
+            system, tools = parse(self.log[self._turns.head_system].body)["system"] or None, self.toolbox
+            memory = self.memory if memory is None else memory
         other = type(self)(
             self.provider if provider is None else provider, system=system, tools=tools, phases=phases, memory=memory, clock=self._clock,
             session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",

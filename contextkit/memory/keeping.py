@@ -17,7 +17,7 @@ from contextkit.memory.memory import Memory
 from contextkit.memory.offload import offload, restore
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import Reference
-from contextkit.tools.tool import Tool
+from contextkit.tools.toolbox import Toolbox
 
 _READERS = frozenset({"read_reference"})
 """Tools whose result is a piece of what was kept outside, and stays in the window."""
@@ -46,9 +46,10 @@ class Keeping:
                 "leave stays as it is, or use another model"
             )
 
-    def tools(self) -> list[Tool]:
-        """What the model works with; none without a memory."""
-        return [] if self.memory is None else self.memory.tools()
+    def joined(self, toolbox: Toolbox) -> Toolbox:
+        """The tools of a conversation and, behind them, those of its memory; of two with one name the conversation's stands."""
+        ours = [] if self.memory is None else self.memory.tools()
+        return Toolbox([*toolbox, *(tool for tool in ours if tool.name not in toolbox.names)])
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry of the log."""
@@ -86,11 +87,19 @@ class Keeping:
         return {**body, "content": found.content, **told}
 
     def restored(self, entry: Entry) -> list[Json]:
-        """The parts of a result as the tool gave them. Raises `MemoryRefused` where a part is in no file any more."""
-        content = unvaried(parse(entry.body))
-        if self.memory is None:
+        """The parts of a result as the tool gave them.
+
+        Raises `MemoryRefused` where a part is in no file any more, `UsageError` where there are references and no memory.
+        """
+        content, references = unvaried(parse(entry.body)), list(references_of(entry))
+        if not references:
             return content
-        return restore(content, references_of(entry), self.memory.files, self.memory.fetch)
+        if self.memory is None:
+            raise UsageError(
+                f"entry {entry.sequence} has {len(references)} parts in the files of a memory: open the conversation with it, "
+                "Context(…, memory=FileMemory(folder))"
+            )
+        return restore(content, references, self.memory.files, self.memory.fetch)
 
 
 def references_of(entry: Entry) -> Iterator[Reference]:

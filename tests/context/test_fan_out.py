@@ -12,6 +12,7 @@ import openai
 import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
+from contextkit.context.fan_out import FanOut
 from contextkit.errors import UsageError
 from contextkit.server import LocalServer
 
@@ -72,18 +73,18 @@ def test_what_was_said_before_the_branch_is_marked_and_read(server: LocalServer)
         assert all(cost < 200 for cost in written(context)[1:])
 
 
-def test_siblings_wait_for_the_first_byte_and_not_for_the_reply() -> None:
-    with LocalServer(first_byte_seconds=0.4, seconds_per_token=0.02) as slow, client("anthropic", slow) as one:
+def test_siblings_start_at_the_first_byte_of_the_leader_and_all_at_once() -> None:
+    replies = [{"parts": [{"type": "text", "text": "Done."}], "wait_seconds": 0.6} for _ in range(6)]
+    with LocalServer(replies) as slow, client("anthropic", slow) as one:
         context = Context(PROVIDERS["anthropic"](), system=HEAD)
-        team = context.fan_out(6)
-        for branch in team:
-            branch.user("Tell me all.")
         start = time.monotonic()
-        team.send(one)
+        context.fan_out(["Tell me all."] * 6).send(one)
         took = time.monotonic() - start
-        first = [exchange.first_byte_at - exchange.at for exchange in context.ledger if exchange.first_byte_at]
-        starts = sorted(exchange.at for exchange in context.ledger)
-        assert 0.3 < starts[1] - starts[0] < max(first) + 0.5 and took < 6 * max(first) + 5
+    starts = sorted(exchange.at for exchange in context.ledger)
+    first_byte = min(exchange.first_byte_at or 0 for exchange in context.ledger)
+    assert 0.6 <= first_byte - starts[0] <= starts[1] - starts[0] < first_byte - starts[0] + 0.5
+    assert took < 6 * 0.6
+    assert sum(cost > 40_000 for cost in written(context)) == 1
 
 
 def test_a_leader_that_fails_leaves_the_lead_to_the_next(server: LocalServer) -> None:
@@ -105,3 +106,20 @@ def test_nothing_to_fan_out_is_a_mistake() -> None:
             context.fan_out(nothing)
     with pytest.raises(UsageError, match="limit"):
         context.fan_out(["a"]).send(None, limit=0)
+
+
+def test_a_sub_agent_has_the_same_head_and_reads_it_from_cache(server: LocalServer) -> None:
+    context = Context(PROVIDERS["anthropic"](), system=f"parent {HEAD}", tools=[{"name": "look", "input_schema": {"type": "object"}}])
+    context.user("Begin.")
+    with client("anthropic", server) as one:
+        context.receive(context.request().send(one))
+        helpers = [context.spawn(f"Look into part {number}.") for number in range(3)]
+        FanOut(helpers).send(one)
+        title = context.summarising("Give this conversation a title.")
+        title.receive(title.request().send(one))
+        context.user("Go on.")
+        context.receive(context.request().send(one))
+    assert max(written(context)[1:]) < 200 and context.summary().losses == []
+    assert [row.calls for row in context.summary().lanes if row.name == "main"] == [2]
+    assert helpers[0].toolbox.names == context.toolbox.names == ("look",)
+    assert context.spawn("Alone.", system="Be brief.").toolbox.names == ()
