@@ -45,7 +45,7 @@ def opening(summary: Sequence[Json], goal: str, todo: str, references: Iterable[
 
 def goal_of(entries: Iterable[Entry]) -> str:
     """What the user said first, as text."""
-    said = next((parse(entry.body) for entry in entries if entry.kind == "user"), {"content": []})
+    said: Json = next((parse(entry.body) for entry in entries if entry.kind == "user"), {"content": []})
     return "\n".join(part["text"] for part in said["content"] if part["type"] == "text")
 
 

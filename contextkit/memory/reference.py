@@ -108,7 +108,7 @@ def passage(text: str, start_line: int, n_lines: int, most_characters: int) -> s
 
 def _fitting(lines: list[str], most_characters: int) -> list[str]:
     """As many as fit, and one at least."""
-    shown, size = [], 0
+    shown, size = list[str](), 0
     for line in lines:
         size += len(line) + 1
         if shown and size > most_characters:

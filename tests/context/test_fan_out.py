@@ -119,7 +119,7 @@ def test_a_sub_agent_has_the_same_head_and_reads_it_from_cache(server: LocalServ
         title.receive(title.request().send(one))
         context.user("Go on.")
         context.receive(context.request().send(one))
-    assert max(written(context)[1:]) < 200 and context.summary().losses == []
+    assert max(written(context)[1:]) < 200 and not context.summary().losses
     assert [row.calls for row in context.summary().lanes if row.name == "main"] == [2]
     assert helpers[0].toolbox.names == context.toolbox.names == ("look",)
     assert context.spawn("Alone.", system="Be brief.").toolbox.names == ()

@@ -166,7 +166,8 @@ class Index:
                 connection.execute("UPDATE state SET changes = changes + 1")
 
 
-_WITHOUT_VECTOR = "SELECT row, text FROM passage WHERE row NOT IN (SELECT passage FROM signs) ORDER BY row LIMIT ?"
+_WITHOUT_VECTOR = "SELECT row, text FROM passage WHERE row > (SELECT coalesce(max(passage), 0) FROM signs) ORDER BY row LIMIT ?"
+"""Rows are given once and in order, and so are their vectors: what has none stands behind the last that has one."""
 
 
 def _dimensions(connection: sqlite3.Connection) -> int | None:

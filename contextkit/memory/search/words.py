@@ -5,7 +5,7 @@ nothing of the index, which keeps exactly these terms; so no query can be a faul
 
 Scripts that put no spaces between words (Han, kana, Hangul, Thai, Lao, Khmer, Burmese, Tibetan) give each character and each pair of
 neighbours; a query asks for the pairs, or for the one character it has. SQLite's trigram tokenizer finds such words too, from three
-characters on, and costs nine times the time and six times the room on English text (`tests/benchmarks/memory_search.py --trigram`).
+characters on, and costs three times the time and seven times the room on English text (`tests/benchmarks/memory_search.py --trigram`).
 """
 
 from __future__ import annotations
