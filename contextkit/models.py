@@ -7,6 +7,7 @@ Knows nothing of prices.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -248,6 +249,22 @@ _MODELS |= {
 
 MODELS: Mapping[str, Model] = MappingProxyType(_MODELS)
 """Every known model by its name, registered ones included."""
+
+
+def is_of_another(name: str, model: Model) -> bool:
+    """Whether a reply was written by another model, so that its thinking does not hold here: it is bound to the model that wrote it (THINK).
+
+    A dated alias is the same model; a name without a row is taken for it.
+
+    >>> [is_of_another(name, model_named("claude-opus-4-5")) for name in ("claude-opus-4-5-20251101", "claude-sonnet-4-5", "any")]
+    [False, True, False]
+    """
+    plain = _DATED.sub("", name)
+    return plain in MODELS and plain != _DATED.sub("", model.name)
+
+
+_DATED = re.compile(r"-20\d{6}$|-20\d\d-\d\d-\d\d$")
+"""How a snapshot is told from its model: `-20251101` (Anthropic), `-2026-03-05` (OpenAI)."""
 
 
 def model_named(name: str) -> Model:

@@ -30,7 +30,7 @@ from contextkit.log.variation import Variation
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.keeping import Keeping
 from contextkit.memory.memory import Memory
-from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
+from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, check_switch, lane_of, opening, renewed
 from contextkit.providers.late.arriving import can_join, check_joining, widened
 from contextkit.providers.late.late_tools import LateTools
 from contextkit.providers.masking.permission import Permission, permit_of
@@ -176,6 +176,23 @@ class Conversation:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def switch(self, provider: Provider) -> Entry | None:
+        """Another model or endpoint answers from here on; None where it is the one that answers already, with other parameters.
+
+        Declared, with the tokens it cannot read from its cache. The head and all that was said are kept; another model's thinking is left
+        out where it is read. The track of the model before stays, so that coming back finds what is still cached.
+        Raises `InvalidTool` for a tool the new endpoint has no words for.
+        """
+        check_switch(self.log, self._turns, provider)
+        before, self.provider = self.provider, provider
+        told = {name: {"wire": one.wire, "model": one.model.name} for name, one in (("to", provider), ("from", before))}
+        if told["to"] == told["from"]:
+            return None
+        with self._lock:
+            usage = self._account.quote(provider, self._laid_out())
+        templates = {**parse(self.log[self._turns.head_templates].body)["templates"], provider.wire: provider.template}
+        return self._append("switch", {**told, "rewrites_tokens": (usage.prompt or 0) - (usage.read or 0), "templates": templates})
 
     def fan_out(self, tasks: int | Sequence[Any]) -> FanOut:
         """Branches that share every byte said so far and one ledger: as many as there are `tasks`, each with its own, or so many of them.

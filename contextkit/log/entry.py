@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "epoch"]
+Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "switch", "epoch"]
 """What an entry is; the table of their bodies stands in `docs/architecture.md`.
 
 opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…]}
@@ -23,6 +23,7 @@ notice      {"text", "event"?: {"type", …}, "until"?: "reply"}     said by the
 phase       {"name", "text", "removed": [name…], "added": [name…], "is_told"}     what may be called from here on: `text` tells it; so do
             `removed` and `added`, the tools withdrawn and given back, where a provider takes them (all of it, if `is_told`)
 tools       {"definitions": [definition…], "text"}     tools that join behind the head; `text` tells how they are called in words
+switch      {"to": {"wire", "model"}, "from": {"wire", "model"}, "rewrites_tokens", "templates"}     another model answers from here on
 epoch       {"reason", "summary": [part…], "keep_from": sequence | null, "rewrites_tokens", "templates",
              "system"?: [part…], "tools"?: [definition…], "replaced"?: {sequence: {"content", "references"}}}
 part        {"type": "text", "text"} | {"type": "image"|"document", "media_type", "data"} | {… "url"} | {"type": "native", "wire", "block"}

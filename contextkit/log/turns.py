@@ -72,6 +72,8 @@ class Turns:
     """Sequence of a result → what an epoch tells in its place."""
     thoughtless: set[int] = field(default_factory=set)
     """Entries whose prefix an epoch changed: their thinking no longer holds."""
+    spoken_by: dict[int, str] = field(default_factory=dict)
+    """Sequence of a reply → the model that wrote it."""
     _heads: dict[str, int] = field(default_factory=dict)
     """Head part → sequence of the entry that set it last."""
     _open: dict[str, OpenCall] = field(default_factory=dict)
@@ -215,6 +217,7 @@ class Turns:
         self.waiting = self._take_late(body["after"])
         self._passing = [said for said in self._passing if said > body["after"]]
         self._speaks = {said: self._speaks[said] for said in self.waiting}
+        self.spoken_by[sequence] = str((body.get("native") or {}).get("model", ""))
         self.last_assistant, self.last_stop, self.n_before_last_assistant = sequence, body["stop"], len(self.ordered)
         self.ordered.append(sequence)
         self.has_pending_user = False
@@ -324,6 +327,7 @@ _FEEDS: dict[str, Callable[[Turns, int, Json], None]] = {
     "notice": Turns._feed_notice,
     "phase": Turns._feed_phase,
     "tools": Turns._feed_tools,
+    "switch": Turns._feed_head,
     "epoch": Turns._feed_epoch,
 }
 _CHECKS: dict[str, Callable[[Turns, Json], None]] = {
@@ -333,5 +337,5 @@ _CHECKS: dict[str, Callable[[Turns, Json], None]] = {
     "phase": Turns._check_phase,
     "epoch": Turns._check_epoch,
 }
-_READ = frozenset({"opened", "notice", *_CHECKS})
+_READ = frozenset({"opened", "notice", "switch", *_CHECKS})
 """Kinds whose body decides anything here; the others are not even parsed."""

@@ -40,6 +40,12 @@ def opening(provider: Provider, system: Json, tools: Json) -> Json:
     return {"version": FORMAT, "templates": {provider.wire: provider.template}, "system": system, "tools": tools}
 
 
+def check_switch(log: Log, turns: Turns, provider: Provider) -> None:
+    """Raises `UsageError` for what is no adapter, `InvalidTool` where the endpoint has no words for a tool of the head."""
+    check_provider(provider)
+    _say(provider, parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"])
+
+
 def received(reply: Reply, after: int) -> Json:
     """Body of the entry that keeps `reply` to a request that included entries up to `after`."""
     native = {"wire": reply.native.wire, "model": reply.native.model, "body": parse(reply.native.body)}

@@ -15,6 +15,7 @@ from contextkit.layout.layout import Layout
 from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
 from contextkit.log.turns import Turns
+from contextkit.models import is_of_another
 from contextkit.providers.provider import Provider
 
 
@@ -70,7 +71,8 @@ class Tracks:
             self._grown[key] = turns.epoch, grown
         _rewind(grown, turns.ordered)
         for sequence in turns.ordered[len(grown.rendered) :]:
-            grown.track.extend(provider.pieces(_told(log[sequence], turns), keeps_thinking=sequence not in turns.thoughtless))
+            holds = sequence not in turns.thoughtless and not is_of_another(turns.spoken_by.get(sequence, ""), provider.model)
+            grown.track.extend(provider.pieces(_told(log[sequence], turns), keeps_thinking=holds))
             grown.rendered.append(sequence)
             grown.ends.append(len(grown.track))
         return grown

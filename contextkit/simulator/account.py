@@ -59,6 +59,11 @@ class Account:
         )  # fmt: skip
         return self._last
 
+    def quote(self, provider: Provider, layout: Layout) -> Usage:
+        """What sending `layout` to `provider` would be billed now; nothing is sent."""
+        with self._lock:
+            return self._cache(provider.model.name).quote(provider.prompt(layout, provider.params), self._clock())
+
     def now(self) -> float:
         """The time on this conversation's clock."""
         return self._clock()

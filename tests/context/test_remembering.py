@@ -49,7 +49,7 @@ class Loop:
         context = context or self.context
         request = context.request()
         usage = self.server.bill(request.wire, request.body, self.now)
-        context.receive(answer(request.wire, f"r{next(_numbers)}", list(said), usage), request)
+        context.receive({**answer(request.wire, f"r{next(_numbers)}", list(said), usage), "model": request.model.name}, request)
         self.now += 5.0
         return usage
 
