@@ -55,6 +55,8 @@ class Model:
     """`DOC`, `SDK` or `ISSUE`; `UNSURE` where a cell of the row is inferred: the comment behind the row says which."""
     source: str
     """Where the row comes from: keys of `SOURCES`, divided by blanks, or the user's own words."""
+    accepts_message_effort: bool = False
+    """Whether a system message between turns may set the effort from there on (MIDSYS)."""
 
 
 SOURCES: Mapping[str, str] = MappingProxyType({
@@ -225,6 +227,8 @@ _OTHERS: tuple[tuple[Any, ...], ...] = (
     ("accounts/fireworks/models/kimi-k2p7-code", "fireworks", *_ANY, 262_144, "FW GP"),
     ("accounts/fireworks/models/glm-5p3", "fireworks", *_ANY, M1, "FW GP"),  # window of Z.ai's own
 )
+_MESSAGE_EFFORT = ("claude-fable-5-1", "claude-mythos-5-1", "claude-opus-5", "claude-opus-5-5", "claude-sonnet-5-5")
+"""Claude models that take an effort from one message on (MIDSYS)."""
 _CLAUDE_ON_BEDROCK = (
     "claude-opus-5-5", "claude-opus-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1", "claude-opus-4-8", "claude-opus-4-7",
 )
@@ -242,6 +246,7 @@ _MODELS = (
     | _rows(_NOVA_COLUMNS, _NOVA_ALL, _NOVA)
     | _rows(_OTHER_COLUMNS, _OTHER_ALL, _OTHERS)
 )
+_MODELS |= {name: replace(_MODELS[name], accepts_message_effort=True) for name in _MESSAGE_EFFORT}
 _MODELS |= {
     f"anthropic.{name}": replace(_MODELS[name], name=f"anthropic.{name}", provider="aws", source=f"{_MODELS[name].source} BED")
     for name in _CLAUDE_ON_BEDROCK

@@ -26,6 +26,11 @@ from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer
 from contextkit.tools.toolbox import Toolbox
 
+def _event(lasts: dict[str, Json]) -> dict[str, Json]:
+    """Words that are to leave the prompt are told as events are: behind what the user says, by the program."""
+    return {"event": {"type": "words"}, **lasts} if lasts else {}
+
+
 _ENDED = frozenset({"done", "truncated", "refused", "overflow"})
 
 
@@ -44,9 +49,13 @@ class Context(Remembering):
         """Something the user says: text, a part, or a list of them. Durable when this returns; waits behind open calls."""
         return self._append("user", {"content": content_parts(content)})
 
-    def notice(self, news: str | Change) -> Entry:
-        """Something the program says, in band: history stays as it is. A change that the prompt says already is not said twice."""
-        return self._notice(news) if isinstance(news, Change) else self._append("notice", {"text": said_text(news)})
+    def notice(self, news: str | Change, *, until_user: bool = False) -> Entry:
+        """Something the program says, in band: history stays as it is. A change that the prompt says already is not said twice.
+
+        `until_user`: it matters for the user turn it follows only; where the model takes it, it costs nothing from the next one on.
+        """
+        lasts = {"until": "user"} if until_user else {}
+        return self._notice(news, lasts) if isinstance(news, Change) else self._append("notice", {"text": said_text(news), **_event(lasts)})
 
     def request(self, **overrides: Json) -> Request:
         """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out)."""
@@ -56,7 +65,7 @@ class Context(Remembering):
                 raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
             layout, after, epoch = self._laid_out(), len(self.log) - 1, self._turns.epoch
             mask = self._permission.lowered(self.provider, overrides)
-        params, headers = parameters(self.provider, overrides, mask.tool_choice)
+        params, headers = parameters(self.provider, overrides, mask.fields)
         return self._account.request(self.provider, layout, params, headers, after, epoch, mask)
 
     def receive(self, reply: Any, request: Request | None = None) -> Entry | None:

@@ -77,9 +77,10 @@ class Remembering(Conversation):
             raise UsageError("the model has not replied yet: send the request, then context.receive(reply)")
         return str(parse(self.log[self._turns.last_assistant].body)["text"])
 
-    def _notice(self, change: Change) -> Entry:
-        told = self._changes.told(change, canonical(change.body))
-        return self._append("notice", change.body) if told is None else self.log[told]
+    def _notice(self, change: Change, lasts: dict[str, Json]) -> Entry:
+        body = {**change.body, **lasts}
+        told = self._changes.told(change, canonical(body))
+        return self._append("notice", body) if told is None else self.log[told]
 
     def _compacted(self, body: Json) -> Entry:
         """The epoch that begins with a provider's own compaction, kept as it came."""

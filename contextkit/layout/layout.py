@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from contextkit.cache.prompt import Breakpoint
-from contextkit.layout.segment import Segment
+from contextkit.layout.segment import LEVELS, Segment
 from contextkit.layout.track import Track
 
 
@@ -34,11 +34,11 @@ class Layout:
         """Size of the segments on the wire, marks and closing brackets aside."""
         return self.track.ends[self.n - 1] if self.n else 0
 
-    def slices(self) -> Iterator[bytes | memoryview]:
-        """The wire bytes from the first level's bracket to the last closing one: at most one slice more than there are marks."""
+    def slices(self, start: int = 0) -> Iterator[bytes | memoryview]:
+        """The wire bytes from `start` to the last closing bracket: at most one slice more than there are marks."""
         if not self.n:
             return
-        start, grammar = 0, self.track.grammar
+        grammar = self.track.grammar
         with memoryview(self.track.wire) as wire:
             for mark in self.breakpoints:
                 place = self.track.marks[mark.segment]
@@ -46,13 +46,15 @@ class Layout:
                 yield grammar.marker(mark.ttl_seconds)
                 start = place
             yield wire[start : self.n_bytes]
-        yield self.track.closers[self.n - 1] + b"]"
+        yield self.track.closers[self.n - 1] + grammar.bracket(LEVELS[self.track.levels[self.n - 1]])[1]
 
     def body(self, params: bytes) -> bytes:
         """The whole request body. `params` is the JSON object of everything that is not a segment."""
+        opened = self.track.grammar.opened
         middle = b"," if self.n and len(params) > 2 else b""
-        parts: list[bytes | memoryview] = [params[:-1], middle]
-        parts.extend(self.slices())
+        opening, start = opened(self.track, self.n, params) if opened else (params[:-1] + middle, 0)
+        parts: list[bytes | memoryview] = [opening]
+        parts.extend(self.slices(start))
         parts.append(b"}")
         try:
             return b"".join(parts)

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from contextkit.canonical import Json
 
-VERBATIM = frozenset({"input", "input_schema", "parameters", "schema", "arguments", "input_examples"})
-"""Keys whose values a model or an author ordered (Anthropic keys `tool_use.input` on order: prompt-caching docs, troubleshooting)."""
+VERBATIM = frozenset({
+    "input", "input_schema", "parameters", "schema", "arguments", "input_examples",
+    "json", "args", "parametersJsonSchema",
+})  # fmt: skip
+"""Keys whose values a model or an author ordered (Anthropic keys `tool_use.input` on order: prompt-caching docs, troubleshooting). The
+second line is Bedrock's and Gemini's (botocore 1.44 bedrock-runtime, google-genai 3.4 types)."""
 MARKERS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Keys that mark a breakpoint and never enter a digest."""
 

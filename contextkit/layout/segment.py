@@ -41,6 +41,8 @@ class Piece:
     """Facts about it that some provider keys a whole level on: `image`, `citations`, a server tool's name."""
     is_silent: bool = False
     """Whether it stands on the wire without entering the key of its own level (it enters through its flags)."""
+    is_passing: bool = False
+    """Whether it leaves the prompt, and not the wire, when a user message follows."""
     entry: int = -1
     """Sequence of the log entry it comes from, -1 for none."""
 

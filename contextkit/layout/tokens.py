@@ -130,7 +130,7 @@ def _walk_dict(value: dict[str, Json], tally: _Tally, is_verbatim: bool) -> None
     rule = _RULES.get(str(value.get("type")))
     done = rule(value, tally) if rule else None
     for key, item in value.items():
-        if key not in _SILENT and key != done:
+        if key not in _SILENT and key != done and not _is_measured(key, item, tally):
             _walk(item, tally, type(item) in _VERBATIM.get(key, ()))
 
 
@@ -157,11 +157,13 @@ _WALKS: dict[type, Callable[[Json, _Tally, bool], None]] = {
 }  # fmt: skip
 _VERBATIM: dict[str, tuple[type, ...]] = {
     "input": (dict,), "input_schema": (dict,), "parameters": (dict,), "schema": (dict,), "input_examples": (list,),
+    "json": (dict,), "args": (dict,), "parametersJsonSchema": (dict,),
 }  # fmt: skip
 """Key → the types under it that are verbatim: a tool call's `input` is an object, a request's is a list of items."""
 _SILENT = frozenset({
     "type", "id", "tool_use_id", "call_id", "tool_call_id", "file_id", "item_id", "status", "detail", "media_type", "file_data",
     "cache_control", "prompt_cache_breakpoint", "signature", "encrypted_content", "encrypted_index", "citations",
+    "toolUseId", "thought", "thoughtSignature", "redactedContent", "mimeType",
 })  # fmt: skip
 """Keys whose values are no prompt text: names for machines, markers, proofs, and what a rule below has counted."""
 
@@ -216,6 +218,34 @@ def _openai_file(block: dict[str, Json], tally: _Tally) -> str:
 def _openai_sound(block: dict[str, Json], tally: _Tally) -> str:
     tally.n_tokens += n_sound_tokens(_letters(block.get("input_audio"), "data"))
     return "input_audio"
+
+
+def _inline(item: dict[str, Json]) -> int | None:
+    """Gemini's `inlineData`; None where it holds none."""
+    measure = _MEDIA.get(str(item.get("mimeType")).partition("/")[0])
+    return measure(_letters(item, "data")) if measure and "data" in item else None
+
+
+def _in_bytes(measure: Callable[[str], int]) -> Callable[[dict[str, Json]], int | None]:
+    """Bedrock's picture or document, whose base64 stands under `source.bytes`; None for one in words."""
+
+    def measured(item: dict[str, Json]) -> int | None:
+        data = _letters(item.get("source"), "bytes")
+        return measure(data) if data else None
+
+    return measured
+
+
+_MEASURES: dict[str, Callable[[dict[str, Json]], int | None]] = {
+    "inlineData": _inline, "fileData": lambda item: IMAGE_MOST, "image": _in_bytes(n_image_tokens), "document": _in_bytes(n_pdf_tokens),
+}  # fmt: skip
+"""Key → tokens of what stands under it, for blocks that are named by a key and not by a type."""
+
+
+def _is_measured(key: str, item: Json, tally: _Tally) -> bool:
+    n_tokens = _MEASURES[key](item) if key in _MEASURES and type(item) is dict else None
+    tally.n_tokens += n_tokens or 0
+    return n_tokens is not None
 
 
 def _letters(holder: Json, key: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from contextkit.layout.segment import LEVELS, Level, Piece, Segment
@@ -20,6 +20,8 @@ _COLUMNS = (
     "bodies", "ends", "marks", "sizes", "entries", "levels", "roles", "runs", "closers", "digests", "ends_tokens", "positions",
 )  # fmt: skip
 """What a track holds one of for each segment."""
+_FADING = ("pieces_thinking", "pieces_passing")
+"""Columns of segments that a later turn takes out of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,18 @@ class Grammar:
     """Lifetime in seconds → what is spliced in before the last byte of a marked block."""
     message_tokens: int
     """What opening a message costs."""
+    brackets: Mapping[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    """Body field → what opens and closes it, where that is not `"field":[` and `]`."""
+    has_mark_blocks: bool = False
+    """Whether a marker is a block of its own behind the marked one, and not a field inside it."""
+    opened: Callable[[Track, int, bytes], tuple[bytes, int]] | None = None
+    """(track, segments sent, JSON object of the other fields) → what stands before the first segment, and where in `wire` that one
+    begins; None for the fields themselves, and all segments."""
+
+    def bracket(self, level: Level) -> tuple[bytes, bytes]:
+        """What opens and closes the array of a level."""
+        name = self.arrays[level]
+        return self.brackets.get(name) or (b'"%b":[' % name.encode(), b"]")
 
 
 class Track:
@@ -43,7 +57,7 @@ class Track:
 
     __slots__ = (
         "bodies", "closers", "digests", "ends", "ends_tokens", "entries", "flags", "grammar", "level_ends", "levels",
-        "marks", "pieces_thinking", "positions", "roles", "runs", "silent", "sizes", "speaker", "strips", "strips_thinking", "wire",
+        "marks", "pieces_passing", "pieces_thinking", "positions", "roles", "runs", "silent", "sizes", "speaker", "strips", "strips_thinking", "wire",
     )  # fmt: skip
 
     def __init__(self, grammar: Grammar, *, strips_thinking: bool = False) -> None:
@@ -76,8 +90,9 @@ class Track:
         self.silent: set[int] = set()
         """Segments that are on the wire but in no digest: stripped thinking, server tools keyed elsewhere."""
         self.pieces_thinking: list[int] = []
-        self.strips: list[tuple[int, tuple[int, ...]]] = []
-        """(segment of a new user turn, thinking it stripped)."""
+        self.pieces_passing: list[int] = []
+        self.strips: list[tuple[int, tuple[int, ...], str]] = []
+        """(segment of a new user turn, what it took out of the prompt, the column that held it)."""
         self.speaker = ""
 
     def __len__(self) -> int:
@@ -91,7 +106,9 @@ class Track:
     def append(self, piece: Piece) -> None:
         """Put `piece` behind all the others. Levels only go forward: tools, system, messages."""
         if piece.is_turn and self.strips_thinking and self.pieces_thinking:
-            self._strip()
+            self._strip("pieces_thinking")
+        if piece.role == "user" and self.pieces_passing:
+            self._strip("pieces_passing")
         level, opens = LEVELS.index(piece.level), self._opens(piece)
         lead = self._lead(piece, opens)
         self._write(lead + piece.body)
@@ -103,14 +120,16 @@ class Track:
         """A new track of the first `n` segments; this one, and every layout over it, stays as it is."""
         other = Track(self.grammar, strips_thinking=self.strips_thinking)
         other.strips = [strip for strip in self.strips if strip[0] < n]
-        restored = [index for at, indexes in self.strips if at >= n for index in indexes if index < n]
+        restored = [index for at, indexes, _ in self.strips if at >= n for index in indexes if index < n]
         for name in _COLUMNS:
             setattr(other, name, getattr(self, name)[:n])
         other.wire = self.wire[: self.ends[n - 1]] if n else bytearray()
         other.level_ends = [min(end, n) for end in self.level_ends]
         other.flags = {flag: at for flag, at in self.flags.items() if at < n}
         other.silent = {index for index in self.silent if index < n} - set(restored)
-        other.pieces_thinking = sorted(set(restored) | {index for index in self.pieces_thinking if index < n})
+        for held in _FADING:
+            back = {index for at, indexes, name in self.strips if at >= n and name == held for index in indexes}
+            setattr(other, held, sorted(index for index in back | set(getattr(self, held)) if index < n))
         other.speaker = next((role for role in reversed(other.roles) if role), "")
         other._recount(min(restored, default=n))
         return other
@@ -146,19 +165,18 @@ class Track:
         return not (self.grammar.merges_speakers and is_same_level and piece.role == self.speaker)
 
     def _lead(self, piece: Piece, opens: bool) -> bytes:
-        arrays = self.grammar.arrays
-        name, opener = arrays[piece.level], piece.opener if opens else b""
+        grammar, opener = self.grammar, piece.opener if opens else b""
         if not self.ends:
-            return b'"%b":[%b' % (name.encode(), opener)
-        closer = self.closers[-1]
-        if arrays[LEVELS[self.levels[-1]]] != name:
-            return b'%b],"%b":[%b' % (closer, name.encode(), opener)
+            return grammar.bracket(piece.level)[0] + opener
+        closer, before = self.closers[-1], LEVELS[self.levels[-1]]
+        if grammar.arrays[before] != grammar.arrays[piece.level]:
+            return b"%b%b,%b%b" % (closer, grammar.bracket(before)[1], grammar.bracket(piece.level)[0], opener)
         return (closer if opens else b"") + b"," + opener
 
     def _note(self, piece: Piece, level: int, opens: bool) -> None:
         index = len(self.ends)
         self.ends.append(len(self.wire))
-        self.marks.append(len(self.wire) - 1 if piece.is_markable else -1)
+        self.marks.append(len(self.wire) - (not self.grammar.has_mark_blocks) if piece.is_markable else -1)
         self.sizes.append(piece.n_tokens + (self.grammar.message_tokens if opens else 0))
         self.entries.append(piece.entry)
         self.levels.append(level)
@@ -173,6 +191,8 @@ class Track:
             self.silent.add(index)
         if piece.is_thinking:
             self.pieces_thinking.append(index)
+        if piece.is_passing:
+            self.pieces_passing.append(index)
 
     def _count(self, index: int, body: bytes) -> None:
         """Append digest, token end and position of segment `index`; its neighbours before it are counted already."""
@@ -194,13 +214,13 @@ class Track:
             index -= 1
         return self.roles[index]
 
-    def _strip(self) -> None:
-        """A new user turn takes earlier thinking out of the prompt; the wire keeps it."""
-        self.strips.append((len(self), tuple(self.pieces_thinking)))
-        self.silent.update(self.pieces_thinking)
-        first = self.pieces_thinking[0]
-        self.pieces_thinking = []
-        self._recount(first)
+    def _strip(self, held: str) -> None:
+        """A new user turn takes earlier thinking, or words meant for one turn, out of the prompt; the wire keeps them."""
+        pieces: list[int] = getattr(self, held)
+        self.strips.append((len(self), tuple(pieces), held))
+        self.silent.update(pieces)
+        setattr(self, held, [])
+        self._recount(pieces[0])
 
     def _recount(self, first: int) -> None:
         """Count again from `first` on, in new arrays: prompts that borrowed the old ones keep them."""

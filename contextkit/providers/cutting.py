@@ -29,6 +29,8 @@ class Trait:
     """Whether it is reasoning that some models strip."""
     is_silent: bool = False
     """Whether it enters no digest of its own level."""
+    is_passing: bool = False
+    """Whether it leaves the prompt when a user message follows."""
     flags: Callable[[Mapping[str, Json]], tuple[str, ...]] = field(default=lambda block: ())
     """Flags it raises, from the block."""
 
@@ -101,6 +103,6 @@ def _cut(raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: t
     flags = trait.flags(block) if isinstance(block, dict) else ()
     piece = Piece(
         level, role, canonical(normal(block)), counter.count(block), trait.run, frame[0], frame[1],
-        is_markable=is_markable, is_thinking=trait.is_thinking, is_turn=is_turn, is_silent=trait.is_silent, flags=flags,
+        is_markable=is_markable, is_thinking=trait.is_thinking, is_turn=is_turn, is_silent=trait.is_silent, is_passing=trait.is_passing, flags=flags,
     )  # fmt: skip
     return Cut(piece, marker_of(block))

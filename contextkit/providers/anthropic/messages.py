@@ -12,7 +12,7 @@ from typing import Any
 
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json
+from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
 from contextkit.layout.breakpoints import LOOKBACK, Plan
@@ -37,8 +37,8 @@ from contextkit.providers.anthropic.blocks import (
     tidied,
     tool_trait,
 )
-from contextkit.providers.cutting import Cut, cut, expect
-from contextkit.providers.changes.mechanisms import noticing
+from contextkit.providers.cutting import Cut, Trait, cut, expect
+from contextkit.providers.changes.mechanisms import noticing, set_by, settings_for
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
@@ -99,6 +99,7 @@ class AnthropicMessages:
         self.headers: Mapping[str, str] = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
         self.telling = telling(Endpoint(WIRE, self.model, self.betas)).name
         self.announcing = announcing(Asked(WIRE, self.model, self.betas)).name
+        self._settings = settings_for(Asked(WIRE, self.model, self.betas))
         self.noticing = noticing(Asked(WIRE, self.model, self.betas)).name
         self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing], "notice": noticed(self.noticing)}
         self.params: Mapping[str, Json] = {"model": model, "max_tokens": max_tokens, **params}
@@ -113,10 +114,12 @@ class AnthropicMessages:
 
     def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed and signatures no longer hold."""
-        role, blocks = self._kinds[entry.kind](read_json(entry.body))
-        for block in blocks:
-            if keeps_thinking or not TRAITS.get(block["type"], PLAIN).is_thinking:
-                yield replace(_message(block, role, self.model.name).piece, entry=entry.sequence)
+        body = read_json(entry.body)
+        role, blocks = self._kinds[entry.kind](body)
+        extras = body.get("settings") or (set_by(body, self._settings) if entry.kind == "notice" else None)
+        for block in blocks or [None] * bool(extras):
+            if keeps_thinking or block is None or not TRAITS.get(block["type"], PLAIN).is_thinking:
+                yield replace(_message(block, role, self.model.name, extras).piece, entry=entry.sequence)
 
     def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees: explicit marks, and the automatic one where the request asks for it."""
@@ -182,8 +185,9 @@ def _cuts(fields: Mapping[str, Json], model: str) -> Iterator[Cut]:
     for index, message in enumerate(expect(fields.get("messages"), list, "messages", "a valid array")):
         role = expect(expect(message, dict, f"messages.{index}", "an object").get("role"), str, f"messages.{index}.role", "a valid string")
         expect(_FRAMES.get(role), tuple, f"messages.{index}.role", "'user', 'assistant' or 'system'")
-        for block in _blocks(message.get("content"), f"messages.{index}.content"):
-            yield _message(block, role, model)
+        extras = _settings(message)
+        for block in _blocks(message.get("content", [] if extras else None), f"messages.{index}.content") or [None] * bool(extras):
+            yield _message(block, role, model, extras)
 
 
 def _blocks(content: Json, path: str) -> list[Json]:
@@ -203,10 +207,28 @@ def _system(block: Mapping[str, Json], model: str) -> Cut:
     return cut(tidied(block), "system", "", TRAITS.get(block["type"], PLAIN), model)
 
 
-def _message(block: Mapping[str, Json], role: str, model: str) -> Cut:
-    trait = TRAITS.get(block["type"], PLAIN)
-    is_turn = role == "user" and block["type"] != "tool_result"
-    return cut(tidied(block), "messages", role, trait, model, _FRAMES[role], is_turn=is_turn)
+def _message(block: Mapping[str, Json] | None, role: str, model: str, extras: Json = None) -> Cut:
+    """The piece of one block, in a message that may say more than role and content; of a message without any block, all of it."""
+    if extras:
+        return _set(block, role, model, extras)
+    trait = TRAITS.get(block["type"], PLAIN) if block else PLAIN
+    is_turn = role == "user" and bool(block) and block["type"] != "tool_result"  # type: ignore[index]
+    return cut(tidied(block or {}), "messages", role, trait, model, _FRAMES[role], is_turn=is_turn)
+
+
+def _settings(message: Mapping[str, Json]) -> dict[str, Json]:
+    """What a message says besides role and content; `clear_at: never` and an empty `output_config` say nothing."""
+    said = {key: value for key, value in message.items() if key not in ("role", "content") and value not in (None, {})}
+    return {key: value for key, value in said.items() if (key, value) != ("clear_at", "never")}
+
+
+def _set(block: Mapping[str, Json] | None, role: str, model: str, extras: Mapping[str, Json]) -> Cut:
+    """The same where the message sets something: what it sets is part of who speaks, so that no other message joins it."""
+    lead = canonical({"role": role, **extras})
+    trait = Trait(is_markable="clear_at" not in extras, is_passing="clear_at" in extras)
+    if block is None:
+        return cut({"role": role, **extras, "content": []}, "messages", lead.decode(), replace(trait, is_markable=False), model)
+    return cut(tidied(block), "messages", lead.decode(), trait, model, (lead[:-1] + b',"content":[', b"]}"))
 
 
 def _prompt(layout: Layout, params: Mapping[str, Json]) -> Prompt:
@@ -235,7 +257,8 @@ def _lifetime(marker: Json) -> int:
 
 def _turns(body: Json, model: str) -> Iterator[Turn]:
     for message in body["messages"]:
-        blocks = _blocks(message["content"], "messages")
+        extras = _settings(message)
+        blocks = _blocks(message.get("content", [] if extras else None), "messages")
         if message["role"] == "assistant":
             yield Turn("assistant", _assistant(blocks, model))
             continue
@@ -245,9 +268,9 @@ def _turns(body: Json, model: str) -> Iterator[Turn]:
                 said.append(block)
                 continue
             yield Turn("result", _result(block))
-        if said:
+        if said or extras:
             who = {} if message["role"] == "user" else {"role": message["role"]}
-            yield Turn("user", {"content": parts_of(said), **who})
+            yield Turn("user", {"content": parts_of(said), **who, **({"settings": extras} if extras else {})})
 
 
 def _assistant(blocks: list[Json], model: str) -> Json:
