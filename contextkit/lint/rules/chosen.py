@@ -31,12 +31,12 @@ def passed(names: tuple[str, ...], message: str, holding: str = "") -> Pattern:
 
     With `holding` a text in the value has to hold it.
     """
-    return Pattern((ast.Call,), partial(_passed, names=names, message=message, holding=holding), names)
+    return Pattern((ast.Call,), partial(_passed, names=names, message=message, holding=holding), names, is_near=True)
 
 
 def chosen(names: tuple[str, ...], message: str) -> tuple[Pattern, ...]:
     """The same, and the setting stored in a request that is made step by step."""
-    return passed(names, message), Pattern((ast.Assign,), partial(_stored, names=names, message=message), names)
+    return passed(names, message), Pattern((ast.Assign,), partial(_stored, names=names, message=message), names, is_near=True)
 
 
 def _passed(node: ast.Call, view: View, *, names: tuple[str, ...], message: str, holding: str) -> Iterator[Hit]:
@@ -86,13 +86,20 @@ def _cause(node: ast.expr, view: View, depth: int) -> ast.expr | None:
     if isinstance(node, ast.Dict):
         return _first(node.values, view, depth)
     if isinstance(node, ast.Call | ast.BinOp | ast.Subscript):
-        return next((part for part in walk(node) if isinstance(part, ast.Name | ast.Attribute) and _is_turn(part)), None)
+        return next((part for part in _said(node) if _is_turn(part)), None)
     return None
 
 
 def _is_about_turn(test: ast.expr) -> bool:
     """Whether a condition looks at something that differs between turns; a text it compares with is not looked at."""
-    return any(isinstance(part, ast.Name | ast.Attribute) and _is_turn(part) for part in walk(test))
+    return any(_is_turn(part) for part in _said(test))
+
+
+def _said(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
+    """The names and attributes in an expression, without what an attribute is taken of: `step.agent` is an agent, no step."""
+    parts = [*walk(node)]
+    holders = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
+    return (part for part in parts if isinstance(part, ast.Name | ast.Attribute) and id(part) not in holders)
 
 
 def _is_turn(node: ast.Name | ast.Attribute) -> bool:

@@ -149,7 +149,8 @@ def depends(node: ast.AST, function: AnyFunction, view: View, names: Container[s
     """Whether a condition around a node looks at more than the message: what is done to every message at every call varies nothing."""
     for branch in view.nodes(function, ast.If):
         test = getattr(branch, "test", branch)
-        others = (part.id for part in walk(test) if isinstance(part, ast.Name) and part.id not in names and part.id not in BUILTINS)
+        said = (part.id for part in walk(test) if isinstance(part, ast.Name) and part.id not in names and part.id not in BUILTINS)
+        others = (name for name in said if not name[0].isupper())
         if any(others) and any(part is node for part in walk(branch)):
             return True
     return False

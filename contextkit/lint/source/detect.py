@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
@@ -66,12 +66,23 @@ def _find(
     modules = _read_all(list(source_files(paths, config)), config, rows, jobs, progress)
     table = flows.Flows((row.code, rule) for row in rows for rule in row.source if isinstance(rule, Flow))
     found = [finding for module in modules for finding in module.findings]
-    reached = list(flows.findings(link.Program(modules), table))
+    by_path = {module.path: module for module in modules}
+    reached = [_mended(finding, by_path, rows) for finding in flows.findings(link.Program(modules), table)]
     ends = {(finding.code, _spot(finding.trail[-1])) for finding in reached}
     found = [finding for finding in found if (finding.code, _spot(finding.place)) not in ends] + reached
-    by_path = {module.path: module for module in modules}
     kept = {(finding.code, finding.place, finding.message): finding for finding in found if not _is_silenced(finding, by_path, config)}
     return sorted(kept.values(), key=_order)
+
+
+def _mended(finding: Finding, modules: dict[str, Module], rows: Sequence[Hazard]) -> Finding:
+    """With the safe change that was offered at the source, or in its file where it arrives."""
+    titles = {title for row in rows if row.code == finding.code for rule in row.source if isinstance(rule, Flow) for title in rule.mends}
+    for place in (finding.place, finding.trail[-1]) if titles else ():
+        if isinstance(place, CodePlace) and isinstance(finding.place, CodePlace) and place.file == finding.place.file:
+            fix = modules[place.file].fixes.get((place.line, place.column, place.end_line, place.end_column))
+            if fix is not None and fix.title in titles:
+                return replace(finding, fix=fix)
+    return finding
 
 
 def _spot(place: object) -> tuple[str, int, int]:
@@ -158,13 +169,17 @@ class _Reader:
         if b"\0" in source:
             _fault(module, "not Python: it holds null bytes", source.count(b"\n", 0, source.index(b"\0")) + 1)
             return
-        if not is_wanted and not self._may_matter(source):
+        if not is_wanted and not file.is_named and not self._may_matter(source):
             module.is_unread = b"def " in source
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source, file.path)
-        self.walk.read(module, as_utf8(source), tree, self.roots, file.package)
+        text = as_utf8(source)
+        self.walk.read(module, text, tree, self.roots, file.package)
+        if text != source:  # offsets count in the text, and a change is made in the file
+            module.fixes.clear()
+            module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
 
     def _may_matter(self, source: bytes) -> bool:
         return bool(sinks.WORDS.search(source) or _SOURCE_WORDS.search(source) or (self.words and self.words.search(source)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
@@ -28,6 +28,8 @@ class SourceFile:
     name: str
     package: str
     n_bytes: int
+    is_named: bool = False
+    """Whether it was asked for by its own path, and is read whatever it holds."""
 
 
 def source_files(paths: Iterable[str | Path], config: LintConfig) -> Iterator[SourceFile]:
@@ -38,7 +40,8 @@ def source_files(paths: Iterable[str | Path], config: LintConfig) -> Iterator[So
             real = os.path.realpath(found)
             if real not in seen:
                 seen.add(real)
-                yield _file(found)
+                file = _file(found)
+                yield replace(file, is_named=True) if found == str(path) else file
 
 
 def _under(path: Path, config: LintConfig) -> Iterator[str]:

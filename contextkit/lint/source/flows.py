@@ -48,7 +48,11 @@ class Flows:
 def findings(program: Program, flows: Flows) -> Iterator[Finding]:
     """Every source that reaches a prompt, once for each hazard and place; a parameter that is handed down only where it is nearest."""
     best: dict[tuple[str, object], Finding] = {}
-    for finding in _all_findings(program, flows):
+    everything = list(_all_findings(program, flows))
+    clocks = {(finding.place, finding.trail[-1]) for kind, finding in everything if kind == "clock"}
+    for kind, finding in everything:
+        if kind == "date" and (finding.place, finding.trail[-1]) in clocks:
+            continue  # what is read to the second is told as that
         key = finding.code, finding.place
         if key not in best or len(finding.trail) < len(best[key].trail):
             best[key] = finding
@@ -62,7 +66,7 @@ def findings(program: Program, flows: Flows) -> Iterator[Finding]:
     yield from shown.values()
 
 
-def _all_findings(program: Program, flows: Flows) -> Iterator[Finding]:
+def _all_findings(program: Program, flows: Flows) -> Iterator[tuple[Kind, Finding]]:
     waiting: list[_Meeting] = []
     for module in program.modules.values():
         for function in module.functions.values():
@@ -78,7 +82,7 @@ def _all_findings(program: Program, flows: Flows) -> Iterator[Finding]:
 
 
 def _judge(ends: Ends, arrival: Arrival, trail: tuple[CodePlace, ...], is_frozen: bool, in_loop: bool, flows: Flows,
-           waiting: list[_Meeting], depth: int, path: str) -> Iterator[Finding]:  # fmt: skip
+           waiting: list[_Meeting], depth: int, path: str) -> Iterator[tuple[Kind, Finding]]:  # fmt: skip
     """Sources that arrive are findings; parameters that arrive make their callers' arguments arrive."""
     for atom, way in ends.items():
         frozen = is_frozen or atom.is_frozen
@@ -90,7 +94,9 @@ def _judge(ends: Ends, arrival: Arrival, trail: tuple[CodePlace, ...], is_frozen
         yield from _named(atom, arrival, whole, frozen, in_loop, flows)
 
 
-def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: bool, in_loop: bool, flows: Flows) -> Iterator[Finding]:
+def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: bool, in_loop: bool,
+           flows: Flows) -> Iterator[tuple[Kind, Finding]]:  # fmt: skip
+    """A source that arrives, as each hazard it is."""
     source = atom.origin
     if not isinstance(source, Source):
         return
@@ -101,10 +107,10 @@ def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: b
             continue
         message = flow.message.replace("{source}", f"`{source.site.text}`").replace("{sink}", arrival.label)
         place = source.site.place(atom.path)
-        yield Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail))
+        yield source.kind, Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail))
 
 
-def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[Finding]:
+def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[tuple[Kind, Finding]]:
     """From a parameter that reaches the prompt to the arguments of the calls, and on."""
     seen: set[tuple[Parameter, Sink, bool, frozenset[Kind]]] = set()
     while waiting:

@@ -53,6 +53,10 @@ Sink = Literal[
 """Where it arrives; the last line are the request parameters of that name (`output`: response_format, output schema)."""
 
 
+SORT_KEYS, SORT_ITEMS, SORT_TOOLS, MOVE_MARKER = "sort the keys", "sort what is listed", "sort the tools by name", "move the marker"
+"""Titles of the safe changes the walk offers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flow:
     """A value of one of `kinds`, not frozen on the way, reaches one of `sinks`."""
@@ -65,6 +69,8 @@ class Flow:
     """One sentence; `{source}` is the expression that varies, `{sink}` what it reaches."""
     in_loop_only: bool = False
     """Whether only a call inside a loop, or a function that is called per turn, matters."""
+    mends: tuple[str, ...] = ()
+    """Titles of the safe changes that end it, of those the walk offers at the source or where it arrives: `SORT_KEYS`, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +156,5 @@ class Pattern:
     """What is wrong with one; called while the walk stands on it."""
     words: tuple[str, ...] = ()
     """At least one of these stands in every file it can match; a file without them is not searched for it."""
+    is_near: bool = False
+    """Whether one of the words stands in the node itself: one without them is not looked at."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.finding import CodePlace, Finding, Fix
 from contextkit.lint.source.rule import Kind, Sink
 
 Value = frozenset[int]
@@ -192,5 +192,7 @@ class Module:
     """Line → codes that a `# noqa` there names; empty: all."""
     is_unread: bool = False
     """Whether it was passed over: no word in it says that it may matter."""
+    fixes: dict[tuple[int, int, int, int], Fix] = field(default_factory=dict)
+    """First and last line and column of a source, or of where one arrives → the safe change that ends what is found there."""
     findings: list[Finding] = field(default_factory=list)
     """What patterns found, and what could not be read."""

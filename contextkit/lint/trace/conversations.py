@@ -205,7 +205,18 @@ def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
     if any(map(_is_answer, (*rest, *new))):
         return False
     left = {block.body for block in rest}
-    return not any(block.body in left for block in new)
+    return not any(block.body in left for block in new) and not _is_said_on(one, other, lead)
+
+
+def _is_said_on(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
+    """Whether the last message lost a piece, and another one follows: its speaker did not take it back."""
+    rest, new = one[lead:], other[lead:]
+    if not rest or new[-1].message <= rest[-1].message:
+        return False
+    last = rest[-1].message
+    if new[0].message > last:
+        return lead > 0 and one[lead - 1].message == last
+    return new[0].message == last and bool(text_of(new[0]).strip()) and text_of(rest[0]).startswith(text_of(new[0]).rstrip())
 
 
 def _is_answer(block: Block) -> bool:

@@ -372,6 +372,17 @@ def test_the_catalogue_names_a_clock(server: LocalServer, told: Told) -> None:
     client.close()
 
 
+def test_a_reminder_that_is_gone_is_told_though_the_user_spoke_twice(server: LocalServer, told: Told) -> None:
+    client, talk = watch(claude(server), on_break=told), Talk().say("Go on.")
+    talk.messages[-1]["content"].append({"type": "text", "text": "<reminder>Two files changed.</reminder>"})
+    client.messages.create(**talk.claude())
+    talk.messages[-1]["content"].pop()
+    talk.messages.append({"role": "user", "content": [{"type": "text", "text": "And be quick."}]})
+    client.messages.create(**talk.claude())
+    assert [finding.code for finding in told] == ["CKM09"]
+    client.close()
+
+
 def test_a_fifth_marker_is_told_before_the_provider_refuses_it(server: LocalServer) -> None:
     told: list[Finding] = []
     mark = {"cache_control": {"type": "ephemeral"}}

@@ -214,7 +214,7 @@ def test_the_system_prompt_of_each_api_is_known(seen: Callable[..., list[tuple[s
 def test_decorated_functions_give_instructions(seen: Callable[..., list[tuple[str, str]]]) -> None:
     body = (
         "from pydantic_ai import Agent\nagent = Agent('m')\n@agent.instructions\ndef add(ctx):\n"
-        "    return f'Hello {ctx.deps.user_name}'\n"
+        "    return f'Hello {ctx.deps.user_name}' + RULES\n"
     )
     assert seen(body) == [("CKS11", "ctx.deps.user_name")]
 
@@ -232,9 +232,9 @@ OTHERS = {
     "recall in system": ("CKS05", "client.messages.create(system=f'{c.memory.search(query)}', messages=m)"),
     "retriever in front": ("CKS05", ("m.insert(0, {'role': 'user', 'content': c.similarity_search(query)})\n"
         "    messages = m\n    messages.insert(0, c.similarity_search(query))")),
-    "unsorted json": ("CKM14", "import json\n    system_prompt = json.dumps(c)"),
+    "unsorted json": ("CKM14", "import json\n    system_prompt = json.dumps(c.state)"),
     "key made anew": ("CKR06", "c.responses.create(input=m, prompt_cache_key=str(uuid.uuid4()))"),
-    "folder": ("CKS04", "system_prompt = f'You work in {os.getcwd()}'"),
+    "folder": ("CKS04", "system_prompt = f'You work in {os.getcwd()}' + RULES"),
 }
 
 

@@ -26,3 +26,7 @@ def with_raw(reply):
 
 def of_settings(limits):
     return {"input_tokens": limits.input_tokens, "output_tokens": limits.output_tokens}
+
+
+def of_our_own(response):
+    return {"prompt_tokens": response.usage.prompt_tokens, "completion_tokens": response.usage.completion_tokens, "cost": response.cost}

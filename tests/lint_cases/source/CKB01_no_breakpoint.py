@@ -23,7 +23,11 @@ def agent(task):
 
 
 def ask_bedrock(bedrock, messages):
-    return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", messages=messages)  # expect: CKB01
+    return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", system=[{"text": SYSTEM}], messages=messages)  # expect: CKB01
+
+
+def ask_bedrock_about(bedrock, messages):
+    return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", messages=messages)
 
 
 def ask_once(question):

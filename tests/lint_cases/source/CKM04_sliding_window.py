@@ -14,6 +14,7 @@ class Chat:
 
     def ask(self, text):
         self.messages.append({"role": "user", "content": text})
+        self.shrink()
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages[-20:])  # expect: CKM04
 
     def shrink(self):
@@ -27,7 +28,16 @@ def trim_messages_to(messages, n):
 class Whole:
     def __init__(self):
         self.messages = []
+        self._history = []
         self.latencies = deque(maxlen=20)
+
+    def prune(self, keep):
+        """Offered to whoever wants to start over."""
+        self.messages = self.messages[-keep:]
+
+    def note(self, event):
+        self._history.append(event)
+        self._history = self._history[-100:]
 
     def ask(self, text):
         self.messages.append({"role": "user", "content": text})
@@ -38,3 +48,7 @@ class Whole:
 
 def preview(messages):
     return ", ".join(message["role"] for message in messages[-5:])
+
+
+def note_habits(habits, messages):
+    return habits.weigh(messages=messages[-10:])

@@ -8,6 +8,17 @@ def mark_last(messages):
     return out
 
 
+def mark_system(messages):
+    for message in messages:
+        if message["role"] == "system":
+            mark(message)
+
+
+def mark(message):
+    if isinstance(message["content"], str):
+        message["content"] = [{"type": "text", "text": message["content"], "cache_control": {"type": "ephemeral"}}]
+
+
 def as_blocks(messages):
     out = [dict(message) for message in messages]
     for message in out:

@@ -18,5 +18,16 @@ def to_wire_kept(turn):
     ]
 
 
+def convert_dict_to_message(answer):
+    calls = [{"id": str(uuid.uuid4()), "type": "function", "function": answer["function_call"]}]
+    return {"role": "assistant", "tool_calls": calls, "finish_reason": answer["finish_reason"]}
+
+
 def parse(text):
     return {"id": f"call_{uuid.uuid4().hex[:12]}", "type": "function", "function": {"name": text, "arguments": "{}"}}
+
+
+def format_tool_message(call, tool_call_id=None):
+    if tool_call_id is None:
+        tool_call_id = str(uuid.uuid4())
+    return {"role": "tool", "tool_call_id": tool_call_id, "content": call.result}

@@ -28,3 +28,20 @@ def ingest(messages, call, output):
 
 def shown(reply):
     return reply.choices[0].message.content.strip()
+
+
+def cleaned_by_type(messages, out):
+    for message in messages:
+        if isinstance(message, Message):
+            message.content = message.content.strip()
+        out.append(message)
+
+
+def without_opening(messages, opening):
+    for message in messages:
+        if message["content"].startswith(opening):
+            message["content"] = message["content"][len(opening) :].lstrip()
+
+
+class Message:
+    content = ""

@@ -39,3 +39,12 @@ def title(text):
     for model in (MAIN, SMALL):
         print(model)
     return client.messages.create(model=SMALL, max_tokens=9, messages=[{"role": "user", "content": text}])
+
+
+def classify(text):
+    for model in (MAIN, SMALL):
+        try:
+            return client.messages.create(model=model, max_tokens=9, messages=[{"role": "user", "content": text}])
+        except anthropic.APIStatusError:
+            continue
+    raise RuntimeError("no model answers")

@@ -28,3 +28,9 @@ def run_evenly(messages, is_last):
     if is_last:
         messages.append({"role": "user", "content": "Call finish."})
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, tool_choice={"type": "auto"}, messages=messages)
+
+
+def run_workflow(step, messages):
+    kwargs = {"tools": TOOLS, "max_tokens": 9}
+    kwargs["tool_choice"] = getattr(step.agent, "tool_choice", None)
+    return client.messages.create(model="claude-opus-4-5", messages=messages, **kwargs)

@@ -1,6 +1,7 @@
 """One key for everybody, and one for each conversation."""
 
 import openai
+from openai import NOT_GIVEN
 
 client = openai.OpenAI()
 CACHE_KEY = "my-app"
@@ -12,6 +13,10 @@ def ask(history):
 
 def ask_by_name(history):
     return client.responses.create(model="gpt-5.5", prompt_cache_key=CACHE_KEY, input=history)  # expect: CKR05
+
+
+def ask_without(history):
+    return client.responses.create(model="gpt-5.5", prompt_cache_key=NOT_GIVEN, input=history)
 
 
 def ask_for(history, conversation):

@@ -22,3 +22,22 @@ class Steady:
 
     def ask(self, history):
         return client.responses.create(model="gpt-5.5", prompt_cache_key=self.key, input=history, metadata={"run": self.tag})
+
+
+class Session:
+    def __init__(self):
+        self.session_id = str(uuid.uuid4())
+
+    def ask(self, history):
+        return client.responses.create(model="gpt-5.5", prompt_cache_key=f"agent:{self.session_id}", input=history)
+
+
+class Restarted:
+    def __init__(self, conversation):
+        self.cache_key = f"agent:{conversation.number}"
+
+    def clear(self):
+        self.cache_key = str(uuid.uuid4())
+
+    def ask(self, history):
+        return client.responses.create(model="gpt-5.5", prompt_cache_key=self.cache_key, input=history)

@@ -18,3 +18,13 @@ def ask_behind(memory, messages, question):
     recalled = "; ".join(hit.text for hit in hits)
     messages.append({"role": "user", "content": f"{question} (from memory: {recalled})"})
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
+
+
+def ask_with_all(memories, messages):
+    system = INSTRUCTIONS + "; ".join(mem.get("content") for mem in memories)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_with_the_last(memory, messages):
+    system = INSTRUCTIONS + memory.get(k=1)[0].text
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)

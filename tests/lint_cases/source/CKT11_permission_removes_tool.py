@@ -31,3 +31,10 @@ class Agent:
 def say(messages, mode):
     messages.append({"role": "user", "content": f"You are in {mode} mode."})
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
+
+
+def counted(messages, eval_mode, server):
+    if eval_mode:
+        listed_tools = server.names()
+        print(len(listed_tools))
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)

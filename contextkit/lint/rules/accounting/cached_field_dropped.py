@@ -35,7 +35,7 @@ from collections.abc import Iterable, Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
-from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.callsites import last_name, text_of
 from contextkit.lint.rules.marks import estimated
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
@@ -51,6 +51,10 @@ _CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|E
 """Names of a usage whose calls have no prompt cache, and of what is told to a dashboard."""
 _WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:mistralai|huggingface_hub|ollama|sambanova|ai21|writerai)\b")
 """Clients of services that count no cached tokens."""
+_EXPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) anthropic\b|client\(\s*[\"']bedrock-runtime")
+"""Clients of services that cache what is marked and nothing else: where a file marks nothing, there is nothing to count."""
+_IMPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:openai|litellm)\b")
+_MARKED = (b"cache_control", b"cachePoint", b"cache_point", b"cache_type")
 _ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response"})
 """Names a model's answer is handed on under."""
 _TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
@@ -71,15 +75,29 @@ def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
     if pair is None or len({taken[name] for name in pair}) != 1:
         return
     source = taken[next(iter(pair))]
-    if _CACHELESS.search(last_name(getattr(node, "func", node))) or _WITHOUT.search(view.source):
+    if _CACHELESS.search(last_name(getattr(node, "func", node))) or _is_converted(values):
         return
     function = view.function()
-    if "usage" not in source.lower() or function is None or _is_shown(view) or not _is_answer(source, function, view):
+    is_shown = _is_shown(view) or (isinstance(node, ast.Dict) and any("." in text_of(key) for key in node.keys))
+    if "usage" not in source.lower() or function is None or is_shown or not _is_answer(source, function, view):
         return
     is_handed_on = any(isinstance(value, ast.Name) and root(ast.parse(source, mode="eval").body) == value.id for value in values)
-    if is_handed_on or _keeps_more(function, source):
+    if is_handed_on or _keeps_more(function, source) or _has_no_cache(view):
         return
     yield Hit(node, f"input and output are taken over from `{source}`, its cached counters are not: they will read as 0")
+
+
+def _is_converted(values: list[ast.expr]) -> bool:
+    """Whether what it is taken from was made by code of the same project: no provider's answer says what it cost."""
+    return any(isinstance(value, ast.Attribute) and value.attr == "cost" for value in values)
+
+
+def _has_no_cache(view: View) -> bool:
+    """Whether the service a file calls has no cached tokens to tell of."""
+    if _WITHOUT.search(view.source):
+        return True
+    is_explicit = _EXPLICIT.search(view.source) is not None and _IMPLICIT.search(view.source) is None
+    return is_explicit and not any(word in view.source for word in _MARKED)
 
 
 def _is_answer(source: str, function: ast.AST, view: View) -> bool:
@@ -145,5 +163,6 @@ def _too_few(sent: Sent) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKA03", "cached-field-dropped", "A", "note",
-    source=(Pattern((ast.Dict, ast.Call), _mapped, ("input_tokens", "prompt_tokens")),), requests=(RequestRule("call", _too_few),),
+    source=(Pattern((ast.Dict, ast.Call), _mapped, ("input_tokens", "prompt_tokens"), is_near=True),),
+    requests=(RequestRule("call", _too_few),),
 )  # fmt: skip

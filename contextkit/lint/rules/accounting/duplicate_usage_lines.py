@@ -91,6 +91,6 @@ def _same_id(calls: Sequence[Sent]) -> Iterator[Evidence]:
 
 HAZARD = Hazard(
     "CKA02", "duplicate-usage-lines", "C", "note",
-    source=(Pattern((ast.Call, ast.AugAssign), _summed, ("_tokens",)),),
+    source=(Pattern((ast.Call, ast.AugAssign), _summed, ("_tokens",), is_near=True),),
     requests=(RequestRule("step", _billed_again), RequestRule("session", _same_id)),
 )  # fmt: skip

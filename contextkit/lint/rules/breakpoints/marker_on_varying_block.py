@@ -39,7 +39,7 @@ from __future__ import annotations
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import read, written
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of
-from contextkit.lint.source.rule import Flow
+from contextkit.lint.source.rule import MOVE_MARKER, Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
 
@@ -86,7 +86,8 @@ def _writes_only(*calls: Sent) -> bool:
 HAZARD = Hazard(
     "CKB02", "marker-on-varying-block", "D", "error",
     source=(Flow(("clock", "id", "choice", "recall", "plan"), ("marked",),
-                 "{source} varies and stands in a block that carries a cache marker: what is written there is never read"),),
+                 "{source} varies and stands in a block that carries a cache marker: what is written there is never read",
+                 mends=(MOVE_MARKER,)),),
     requests=(RequestRule("step", _varying),),
     confirmed_by=("system_changed", "messages_changed"),
 )  # fmt: skip

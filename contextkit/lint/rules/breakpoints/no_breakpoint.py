@@ -42,12 +42,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from contextkit.lint.finding import Edit, Fix
+from contextkit.lint.finding import Fix
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
 from contextkit.lint.rules.marking import is_single_shot, runs_again, says
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
+from contextkit.lint.source.edits import appended
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
@@ -64,7 +65,8 @@ def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
     if not isinstance(func, ast.Attribute) or func.attr not in _SENDS or says(view, *_MARKS) or has_unknown_keywords(node):
         return
     messages, name = keyword(node, "messages"), view.dotted(node)
-    is_ours = func.attr.startswith("converse") or (name.endswith(f".messages.{func.attr}") and ".threads." not in name)
+    is_large = keyword(node, "system", "toolConfig") is not None
+    is_ours = (func.attr.startswith("converse") and is_large) or (name.endswith(f".messages.{func.attr}") and ".threads." not in name)
     if not is_ours or messages is None or keyword(node, _SENDS[func.attr]) is None or not runs_again(view):
         return
     if view.is_history(messages) and not is_single_shot(messages, view):
@@ -73,10 +75,11 @@ def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
 
 def _mark(node: ast.Call, view: View, name: str) -> Fix | None:
     """Automatic marking: one argument, the server marks the last block. Bedrock does not take it."""
-    start = view.source.find(b"(", view.bytes_at(node.func)[1]) + 1
-    if not name.startswith("anthropic.") or "Bedrock" in name or "Vertex" in name or node.args or not start:
+    if not name.startswith("anthropic.") or "Bedrock" in name or "Vertex" in name or node.args:
         return None
-    return Fix("mark the last block", (Edit(start, start, 'cache_control={"type": "ephemeral"}, '),))
+    last = max((view.bytes_at(given) for given in node.keywords), key=lambda place: place[1])
+    edit = appended(view.source, last, view.bytes_at(node)[1], 'cache_control={"type": "ephemeral"}')
+    return Fix("mark the last block", (edit,)) if edit else None
 
 
 def _unmarked(step: Step) -> Evidence | None:

@@ -46,12 +46,13 @@ from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _READ = 0.5
 _WAITS = frozenset({"asyncio.gather", "asyncio.as_completed", "asyncio.wait"})
+_NAMES = frozenset(name.rpartition(".")[2] for name in _WAITS)
 _HEADS = ("system", "instructions", "tools")
 
 
 def _gathered(node: ast.Call, view: View) -> Iterator[Hit]:
     """One function that asks a model, for many things at once, none of them ahead."""
-    if view.dotted(node) not in _WAITS or not node.args:
+    if not node.args or last_name(node.func) not in _NAMES or view.dotted(node) not in _WAITS:
         return
     given = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
     tasks = resolved(given, view)

@@ -106,7 +106,7 @@ def _is_share(value: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKM07", "aggregate-budget-rewrites-sent-items", "A", "error",
-    source=(Pattern(FUNCTIONS, _shared_out, (" // ", " / ", " - sum(", " - len(")),),
+    source=(Pattern(FUNCTIONS, _shared_out, (" // ", " / ", " - sum(", " - len("), is_near=True),),
     requests=(RequestRule("change", _squeezed, 30),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

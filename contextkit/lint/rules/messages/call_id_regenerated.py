@@ -50,7 +50,7 @@ import orjson
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import paired
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, inside, messages_of
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, messages_of, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
@@ -90,18 +90,31 @@ _SERIALISES = re.compile(
 )
 
 _PARSES = re.compile(r"response|reply|parse|(?:^|_)from_|choice|chunk|stream")
+_ANSWERS = re.compile(r"\b(?:finish_reason|stop_reason|choices|usage_metadata|prompt_tokens)\b")
+"""Words of a model's answer: what reads them stores the id it makes up, and sends that one from then on."""
 
 
 def _minted(function: AnyFunction, view: View) -> Iterator[Hit]:
     """An id is made up where stored messages are written for the wire."""
-    is_serialiser = bool(_SERIALISES.search(function.name)) or bool(messages_of(function, view))
-    if not is_serialiser or _PARSES.search(function.name):
-        return
-    for node in inside(function):
+    given = [] if _PARSES.search(function.name) else [*_ids_of_calls(function, view)]
+    is_serialiser = bool(given) and (bool(_SERIALISES.search(function.name)) or bool(messages_of(function, view)))
+    if is_serialiser and not _ANSWERS.search(words_in(function)):
+        new = (one for one in given if "id" in view.kinds(one))
+        yield from (Hit(one, "the id of a call is made up anew each time the history is written") for one in new)
+
+
+def _ids_of_calls(function: AnyFunction, view: View) -> Iterator[ast.expr]:
+    for node in view.nodes(function, ast.Dict):
         keys = constant_keys(node) if isinstance(node, ast.Dict) else {}
         given = next((keys[name] for name in _KEYS if name in keys), None)
-        if given is not None and _is_call(keys) and "id" in view.kinds(given):
-            yield Hit(given, "the id of a call is made up anew each time the history is written")
+        if given is not None and _is_call(keys) and not _is_default(given, function):
+            yield given
+
+
+def _is_default(given: ast.expr, function: AnyFunction) -> bool:
+    """Whether the id is an argument that whoever has one gives: made up where a message is first written."""
+    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return isinstance(given, ast.Name) and any(argument.arg == given.id for argument in arguments)
 
 
 def _is_call(keys: dict[str, ast.expr]) -> bool:

@@ -51,6 +51,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _PLAIN = frozenset({"type", "text"})
@@ -92,7 +93,7 @@ def _bare(value: Json) -> Json:
 
 def _wrapped(branch: ast.If, view: View) -> Iterator[Hit]:
     """A string becomes a list of one block where it gets a marker, and only there."""
-    if "isinstance" not in words_in(branch.test) or "str" not in words_in(branch.test).split():
+    if "isinstance" not in words_in(branch.test) or "str" not in words_in(branch.test).split() or _marks_system_only(view):
         return
     for node in branch.body:
         if not isinstance(node, ast.Assign) or last_name(node.targets[0]) != "content" or not isinstance(node.value, ast.List):
@@ -102,9 +103,24 @@ def _wrapped(branch: ast.If, view: View) -> Iterator[Hit]:
             yield Hit(node, "content becomes a list only where it gets a marker: without it the same text is a string again")
 
 
+def _marks_system_only(view: View) -> bool:
+    """Whether the function around is called for system messages alone, which are marked in every request alike."""
+    function, around = view.function(), view.parents()
+    if function is None or not around:
+        return False
+    calls = _calls_of(function.name, around[0])
+    branches = (node for node in walk(around[0]) if isinstance(node, ast.If) and "system" in text_in(node.test))
+    asked = {id(call) for branch in branches for statement in branch.body for call in _calls_of(function.name, statement)}
+    return bool(calls) and all(id(call) in asked for call in calls)
+
+
+def _calls_of(name: str, node: ast.AST) -> list[ast.Call]:
+    return [part for part in walk(node) if isinstance(part, ast.Call) and last_name(part.func) == name]
+
+
 HAZARD = Hazard(
     "CKM10", "content-shape-flip", "A", "error",
-    source=(Pattern((ast.If,), _wrapped, ("cache_control",)),),
+    source=(Pattern((ast.If,), _wrapped, ("cache_control",), is_near=True),),
     requests=(RequestRule("change", _flipped, 5),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -80,7 +80,7 @@ def _scrubbed_over(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM23", "dangling-reference-scrub", "A", "warning",
-    source=(Pattern(FUNCTIONS, _scrubbed_over, _NOTICES),),
+    source=(Pattern(FUNCTIONS, _scrubbed_over, _NOTICES, is_near=True),),
     requests=(RequestRule("change", _scrubbed, 20), RequestRule("change", _restored, 20)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -60,7 +60,8 @@ def _removed(step: Step, change: Change) -> Evidence | None:
     """Text of what was the newest message is gone, and nothing new stands in its place."""
     if change.level != "messages" or not change.was or not _was_newest(step, change):
         return _moved_on(step, change)
-    lost, new = gone(change), come(change)
+    lost = gone(change)
+    new = [block for block in come(change) if not lost or block.message <= lost[-1].message]  # what the user says next is no replacement
     is_block = bool(lost) and not new and all(block.type == "text" and block.role != "assistant" for block in lost)
     is_part = len(lost) == len(new) == 1 and _is_less(lost[0], new[0])
     if not is_block and not is_part:
@@ -135,7 +136,7 @@ def _is_last(index: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKM09", "ephemeral-reminder-then-removed", "A", "error",
-    source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",)),),
+    source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",), is_near=True),),
     requests=(RequestRule("change", _removed, 18),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -29,7 +29,7 @@ Encode once, when the picture comes in, and store the result with its digest:
 A part of type `image` given to `context.user([...])` is kept as it was given, and sent so in each request.
 
 ## Detected by
-- source: an image resized or saved in the function that builds the request.
+- source: an image resized or saved while the history is written, in a way that depends on where its message stands.
 - requests: a media block at the same place with data of other length or digest.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -41,6 +41,7 @@ A part of type `image` given to `context.user([...])` is kept as it was given, a
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
@@ -83,7 +84,22 @@ def _each_time(function: AnyFunction, view: View) -> Iterator[Hit]:
     for node in inside(function) if names else ():
         if isinstance(node, ast.For | ast.ListComp) and any(name in names for name in _targets(node)):
             yield from (Hit(call, "images of the history are made anew for each request: other bytes at the same place")
-                        for call in inside(node) if isinstance(call, ast.Call) and _encodes(call))  # fmt: skip
+                        for call in inside(node) if isinstance(call, ast.Call) and _encodes(call) and _moves(call, node))  # fmt: skip
+
+
+_PLACED = re.compile(r"(?:^|_)(?:i|idx|index|place|position|recent|last|newest|old|older|age|turns?|remaining|budget|total|tier|quality)(?:_|$)")
+
+
+def _moves(call: ast.Call, loop: ast.AST) -> bool:
+    """Whether how it is made depends on where the message stands, or on what else is sent: the same again gives the same bytes."""
+    tests = [node.test for node in walk(loop) if isinstance(node, ast.If | ast.IfExp) and any(part is call for part in walk(node))]
+    given = [*call.args, *(one.value for one in call.keywords)]
+    return any(_PLACED.search(word) for node in (*tests, *given) for word in _names_in(node))
+
+
+def _names_in(node: ast.AST) -> list[str]:
+    """The variables in an expression."""
+    return [part.id for part in walk(node) if isinstance(part, ast.Name)]
 
 
 def _targets(node: ast.For | ast.ListComp) -> list[str]:

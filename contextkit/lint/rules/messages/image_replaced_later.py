@@ -76,9 +76,10 @@ _REFUSED = re.compile(r"(?:not|n't) (?:support|accept|allow)|unsupported|reject|
 
 def _placeholder(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Words are written over the images of messages that were sent."""
-    for write in content_writes(function, view) if not _is_refusal(function) and not compacts(function, view) else ():
+    for write in content_writes(function, view):
         text = text_in(write.value)
-        if len(text) < 300 and _PICTURES.search(text) and _GONE.search(text) and not isinstance(write.value, ast.ListComp):
+        is_notice = len(text) < 300 and _PICTURES.search(text) and _GONE.search(text) and not isinstance(write.value, ast.ListComp)
+        if is_notice and not _is_refusal(function) and not compacts(function, view):
             yield Hit(write.node, "images of messages that were sent give way to words")
 
 
@@ -106,7 +107,7 @@ def _alters(node: ast.AST) -> bool:
 HAZARD = Hazard(
     "CKM18", "image-replaced-later", "A", "error",
     source=(
-        Pattern(FUNCTIONS, _placeholder, ("image", "screenshot", "picture", "photo")),
+        Pattern(FUNCTIONS, _placeholder, ("image", "screenshot", "picture", "photo"), is_near=True),
         Pattern(FUNCTIONS, _pruned, ("image", "screenshot", "media")),
     ),
     requests=(RequestRule("change", _replaced, 17),),

@@ -75,9 +75,10 @@ _PICTURES = re.compile(r"image|screenshot|picture|photo|frame", re.IGNORECASE)
 
 def _cleared(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A loop through sent messages writes a placeholder over their content."""
-    for write in content_writes(function, view) if not compacts(function, view) else ():
+    for write in content_writes(function, view):
         text = text_in(write.value)
-        if _is_fixed(write.value) and _CLEARED.search(text) and not _PICTURES.search(text) and len(text) < 300:
+        is_notice = len(text) < 300 and _CLEARED.search(text) and not _PICTURES.search(text)
+        if is_notice and _is_fixed(write.value) and not compacts(function, view):
             yield Hit(write.node, "the content of messages that were sent is replaced by a placeholder")
 
 
@@ -88,7 +89,7 @@ def _is_fixed(value: object) -> bool:
 
 HAZARD = Hazard(
     "CKM06", "old-tool-result-pruned", "A", "error",
-    source=(Pattern(FUNCTIONS, _cleared, (*_WORDS, *(word.title() for word in _WORDS), "old ", "Old ")),),
+    source=(Pattern(FUNCTIONS, _cleared, (*_WORDS, *(word.title() for word in _WORDS), "old ", "Old "), is_near=True),),
     requests=(RequestRule("change", _pruned, 24),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

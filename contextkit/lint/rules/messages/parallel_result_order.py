@@ -113,7 +113,7 @@ def _is_plain(call: ast.Call) -> bool:
 HAZARD = Hazard(
     "CKM11", "parallel-result-order", "A", "error",
     source=(
-        Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",)),
+        Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",), is_near=True),
         Pattern((ast.Call,), _shared, tuple(sorted(_STARTS))),
     ),
     requests=(RequestRule("change", _reordered, 10),),

@@ -124,7 +124,8 @@ def _is_now_and_then(view: View) -> bool:
 
 HAZARD = Hazard(
     "CKM01", "reasoning-stripped-on-replay", "A", "error",
-    source=(Pattern(FUNCTIONS, _popped, ("reasoning", "thinking")), Pattern((ast.Call,), _dropped, ("thinking", "reasoning"))),
+    source=(Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True),
+            Pattern((ast.Call,), _dropped, ("thinking", "reasoning"), is_near=True)),
     requests=(RequestRule("change", _stripped, 19), RequestRule("change", _cut, 21)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

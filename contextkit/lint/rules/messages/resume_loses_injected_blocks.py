@@ -104,7 +104,7 @@ def _is_made(value: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKM22", "resume-loses-injected-blocks", "A", "warning",
-    source=(Pattern(FUNCTIONS, _injected, (".insert(",)),),
+    source=(Pattern(FUNCTIONS, _injected, (".insert(",), is_near=True),),
     requests=(RequestRule("change", _front, 60), RequestRule("change", _changed, 90)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -91,7 +91,8 @@ def _is_transcript(node: ast.AST, view: View) -> bool:
 
 HAZARD = Hazard(
     "CKM25", "side-call-divergent-prefix", "A", "warning",
-    source=(Pattern(FUNCTIONS, _retold, ("summar", "compact", "condens", "judge", "evaluat", "extract", "reflect", "classif", "title")),),
+    source=(Pattern(FUNCTIONS, _retold,
+                    ("summar", "compact", "condens", "judge", "evaluat", "extract", "reflect", "classif", "title"), is_near=True),),
     requests=(RequestRule("session", _apart),),
     confirmed_by=("tools_changed", "system_changed", "messages_changed", "input_changed"),
 )  # fmt: skip

@@ -93,6 +93,6 @@ def _under_the_key(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM26", "side-call-pollutes-lane", "A", "warning",
-    source=(Pattern(FUNCTIONS, _under_the_key, ("prompt_cache_key",)),),
+    source=(Pattern(FUNCTIONS, _under_the_key, ("prompt_cache_key",), is_near=True),),
     requests=(RequestRule("session", _in_lane),),
 )  # fmt: skip

@@ -48,6 +48,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import front_cut, messages
 from contextkit.lint.rules.syntax import keyword, last_name, model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.tables import sinks
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -68,10 +69,17 @@ _OPENING = 8
 # In code --------------------------------------------------------------------------------------------------------------------------
 
 _GIVEN = frozenset({"messages", "input", "contents", "history", "chat_history", "message_history", "conversation"})
+_SHOWN = frozenset({"history", "conversation"})
+"""Keys under which a page is given something to show."""
 _CUTS = re.compile(
     r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip|filter)|(?:^|_)(?:messages|history|context)_for_"
 )
 _SIDE = re.compile(r"summar|compact|title|judge|classif|recall", re.IGNORECASE)
+_ASKS = re.compile(r"create|complet|chat|invoke|generat|stream|respon|reply|answer|ask|run|send|call|llm|model|query|predict|forward|parse|request",
+                   re.IGNORECASE)  # fmt: skip
+"""Names of what gives messages to a model."""
+_HANDED = re.compile(r"hand_?off|handover|delegat", re.IGNORECASE)
+"""What another agent is given begins under another prompt anyway."""
 _NAMES = re.compile(
     r"(?:^|_)(?:messages|(?:chat|message|conversation|dialog)_history|conversation|transcript|dialog(?:ue)?)$", re.IGNORECASE
 )
@@ -86,7 +94,7 @@ def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
     cut = node.slice
     if not isinstance(cut, ast.Slice) or cut.upper is not None or not isinstance(cut.lower, ast.UnaryOp) or _is_one(cut.lower):
         return
-    if isinstance(node.ctx, ast.Load) and view.is_history(node.value) and _is_sent(node, view):
+    if isinstance(node.ctx, ast.Load) and view.is_history(node.value) and _holds_messages(node.value, view) and _is_sent(node, view):
         yield Hit(node, "only the last messages are kept: the history begins one turn later in each call")
 
 
@@ -104,19 +112,54 @@ def _is_sent(node: ast.Subscript, view: View) -> bool:
     around = view.parents()
     for place, parent in reversed([*enumerate(around)]):
         if isinstance(parent, ast.keyword):
-            return parent.arg == "messages" or (parent.arg in _GIVEN and parent in _arguments(around[place - 1], view))
+            call = around[place - 1]
+            is_asked = isinstance(call, ast.Call) and bool(_ASKS.search(last_name(call.func)))
+            return (parent.arg == "messages" and is_asked) or (parent.arg in _GIVEN and parent in _arguments(call, view))
         if isinstance(parent, ast.Assign):
             is_stored = any(ast.dump(target) == ast.dump(_stored(node.value)) for target in parent.targets)
-            return is_stored and (_is_own(node.value) or view.calls_model() or bool(_CUTS.search(name)))
+            return is_stored and not _is_on_demand(view) and (_is_own(node.value) or view.calls_model() or bool(_CUTS.search(name)))
         if isinstance(parent, ast.Return):
             return bool(_CUTS.search(name)) and not _SIDE.search(name)
         if isinstance(parent, ast.Dict):
-            return any(value is child and isinstance(key, ast.Constant) and key.value in _GIVEN
+            return any(value is child and isinstance(key, ast.Constant) and key.value in _GIVEN - _SHOWN
                        for key, value in zip(parent.keys, parent.values, strict=True))  # fmt: skip
         if not isinstance(parent, ast.List | ast.Starred | ast.BinOp | ast.IfExp | ast.Tuple):
             return False
         child = parent
     return False
+
+
+def _holds_messages(node: ast.expr, view: View) -> bool:
+    """Whether a list of a name that others have as well is given messages in this file, where it shows what it is given."""
+    name = last_name(node)
+    if not _VAGUE.match(name):
+        return True
+    given = re.findall(rb"\b%s\.(?:append|extend|insert)\((.*)" % name.encode(), view.source)
+    return not given or any(map(_SAID.search, given))
+
+
+_SAID = re.compile(rb"(?i)role|message|msg|content|turn|user|assistant|reply|response|answer|prompt|\{\s*$|^\s*$")
+
+
+def _is_on_demand(view: View) -> bool:
+    """Whether a cut is offered to whoever uses the class: a public method of it that this file does not call, and that adds nothing.
+
+    What is handed to another agent is cut once as well.
+    """
+    function, around = view.function(), view.parents()
+    if function is None:
+        return False
+    names = [getattr(part, "name", "") for part in around]
+    if any(map(_HANDED.search, names)):
+        return True
+    is_method = any(isinstance(part, ast.ClassDef) for part in around) and not function.name.startswith("_")
+    is_called = re.search(rb"(?<!def )\b%s\(" % function.name.encode(), view.source)
+    return is_method and not is_called and not sinks.PER_TURN.match(function.name) and b".append(" not in _written(function, view)
+
+
+def _written(function: ast.AST, view: View) -> bytes:
+    start, end = view.bytes_at(function)
+    return view.source[start:end]
 
 
 def _arguments(call: ast.AST, view: View) -> list[ast.keyword]:
@@ -168,7 +211,7 @@ HAZARD = Hazard(
     "CKM04", "sliding-window", "A", "error",
     source=(
         Pattern((ast.Subscript,), _slice, ("[-",)), Pattern((ast.Assign, ast.AnnAssign), _queue, ("deque(",)),
-        Pattern((ast.Call,), _trimmed, ("trim_messages", *_KEEPERS)),
+        Pattern((ast.Call,), _trimmed, ("trim_messages", *_KEEPERS), is_near=True),
     ),
     requests=(RequestRule("change", _moved, 46),),
     confirmed_by=("messages_changed", "input_changed"),

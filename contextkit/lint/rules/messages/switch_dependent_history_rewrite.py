@@ -93,7 +93,7 @@ def _for_this_call(branch: ast.If, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM03", "switch-dependent-history-rewrite", "A", "warning",
-    source=(Pattern((ast.If,), _for_this_call, (" != ",)),),
+    source=(Pattern((ast.If,), _for_this_call, (" != ",), is_near=True),),
     requests=(RequestRule("change", _at_switch, 4), RequestRule("change", _restored, 4)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -102,7 +102,7 @@ def _is_low(test: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKM05", "trim-to-cap-without-slack", "A", "warning",
-    source=(Pattern((ast.While,), _to_the_cap, ("pop(", "popleft(", "del ", "[1:]", "[2:]")),),
+    source=(Pattern((ast.While,), _to_the_cap, ("pop(", "popleft(", "del ", "[1:]", "[2:]"), is_near=True),),
     requests=(RequestRule("change", _again, 45),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

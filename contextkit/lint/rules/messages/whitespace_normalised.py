@@ -76,7 +76,10 @@ def _in_history(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 
 def _folds(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and last_name(value.func) in _FOLDS and "content" in words_in(value).split()
+    if not isinstance(value, ast.Call) or last_name(value.func) not in _FOLDS or "content" not in words_in(value).split():
+        return False
+    whole = value.func.value if isinstance(value.func, ast.Attribute) else None
+    return not (isinstance(whole, ast.Subscript) and isinstance(whole.slice, ast.Slice))
 
 
 def _of_the_reply(block: ast.Dict, view: View) -> Iterator[Hit]:
@@ -99,7 +102,8 @@ def _appends(call: ast.Call, view: View) -> bool:
 HAZARD = Hazard(
     "CKM15", "whitespace-normalised", "A", "error",
     source=(
-        Pattern(FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace(")), Pattern((ast.Dict,), _of_the_reply, ("strip()",)),
+        Pattern(FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace("), is_near=True),
+        Pattern((ast.Dict,), _of_the_reply, ("strip()",)),
     ),
     requests=(RequestRule("change", _folded, 14),),
     confirmed_by=("messages_changed", "input_changed"),

@@ -44,6 +44,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import calls_in, is_model_call, keyword, last_name, statements
 from contextkit.lint.rules.chosen import passed
+from contextkit.lint.rules.marking import is_single_shot
 from contextkit.lint.rules.settings import Differs, had_cached, is_other_model, model_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
@@ -61,7 +62,7 @@ def _switched(step: Step) -> Evidence | None:
 def _asks_history(call: ast.Call, view: View) -> bool:
     """Whether a call gives a model the running history."""
     said = keyword(call, "messages", "input", "contents", "history")
-    return said is not None and (is_model_call(call, view) or view.is_history(said))
+    return said is not None and (is_model_call(call, view) or view.is_history(said)) and not is_single_shot(said, view)
 
 
 def _loop(node: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
@@ -97,8 +98,8 @@ def _handler(node: ast.Try, view: View) -> Iterator[Hit]:
 HAZARD = Hazard(
     "CKP01", "model-switch-or-fallback", "A", "error",
     source=(
-        Pattern((ast.For, ast.AsyncFor), _loop, ("model",)),
-        Pattern((ast.Try,), _handler, ("model",)),
+        Pattern((ast.For, ast.AsyncFor), _loop, ("model",), is_near=True),
+        Pattern((ast.Try,), _handler, ("model",), is_near=True),
         passed(("model",), "{source} decides which model is asked, and each has a cache of its own"),
     ),
     requests=(RequestRule("step", _switched),), confirmed_by=("model_changed",),

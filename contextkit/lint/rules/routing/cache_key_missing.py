@@ -93,5 +93,6 @@ def _keyless(node: ast.Call, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKR04", "cache-key-missing", "A", "warning",
-    source=(Pattern((ast.Call,), _keyless, (".create(", ".parse(", ".stream(")),), requests=(RequestRule("session", _erratic),),
+    source=(Pattern((ast.Call,), _keyless, (".create(", ".parse(", ".stream("), is_near=True),),
+    requests=(RequestRule("session", _erratic),),
 )  # fmt: skip

@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import text_of
+from contextkit.lint.rules.callsites import is_nothing, text_of
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
@@ -71,7 +71,7 @@ def _constant(node: ast.keyword, view: View) -> Iterator[Hit]:
     """`prompt_cache_key="my-app"`, also by way of a constant of the module."""
     if node.arg != _KEY:
         return
-    is_named = isinstance(node.value, ast.Name) and node.value.id.isupper() and view.is_constant(node.value)
+    is_named = isinstance(node.value, ast.Name) and node.value.id.isupper() and not is_nothing(node.value) and view.is_constant(node.value)
     if text_of(node.value) or is_named:
         yield Hit(node.value, "one cache key for every conversation sends all of them to one machine")
 

@@ -113,7 +113,7 @@ def _adds(node: ast.stmt) -> bool:
 
 HAZARD = Hazard(
     "CKS13", "mid-system-inlined", "B", "warning",
-    source=(Pattern(FUNCTIONS, _hoisted, ('"system"', "'system'")),),
+    source=(Pattern(FUNCTIONS, _hoisted, ('"system"', "'system'"), is_near=True),),
     requests=(RequestRule("change", _reminder, 14), RequestRule("change", _grown, 80)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -85,7 +85,7 @@ def _rebuilt(call: ast.Call, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKS10", "system-prompt-rebuilt", "A", "warning",
-    source=(Pattern((ast.Call,), _rebuilt, ("system_prompt", "system_message", "system_instruction", "system_text")),),
+    source=(Pattern((ast.Call,), _rebuilt, ("system_prompt", "system_message", "system_instruction", "system_text"), is_near=True),),
     requests=(RequestRule("change", _at_switch, 50), RequestRule("change", _changed, 90)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -73,9 +73,19 @@ def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:
     tests = [test for clause in node.generators for test in clause.ifs if isinstance(test, ast.Compare)]
     if not tests or not view.is_tools(node.generators[0].iter):
         return
-    heard = [part for test in tests for part in walk(test) if isinstance(part, ast.Name | ast.Attribute) and view.kinds(part) & _HEARD]
+    parts = [part for test in tests for part in walk(test) if isinstance(part, ast.Name | ast.Attribute)]
+    heard = [part for part in parts if view.kinds(part) & _HEARD or _is_newest(part, view)]
     if heard and view.calls_model():
         yield Hit(node, f"the tools sent depend on `{last_name(heard[0])}`, so every turn may send others")
+
+
+def _is_newest(part: ast.Name | ast.Attribute, view: View) -> bool:
+    """Whether it holds what was said last: `question = messages[-1]["content"]`."""
+    function = view.function()
+    stored = view.nodes(function, ast.Assign) if function is not None and isinstance(part, ast.Name) else ()
+    values = [one.value for one in stored if isinstance(one, ast.Assign) and last_name(one.targets[0]) == last_name(part)]
+    items = (item for value in values for item in walk(value) if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.UnaryOp))
+    return any(view.is_history(item.value) for item in items)
 
 
 def _other_choice(step: Step, change: Change) -> Evidence | None:
@@ -90,8 +100,8 @@ def _other_choice(step: Step, change: Change) -> Evidence | None:
 HAZARD = Hazard(
     "CKT03", "per-turn-tool-selection", "A", "error",
     source=(
-        Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others", in_loop_only=True),
-        Pattern((ast.Call,), _selected, ("_tools",)),
+        Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
+        Pattern((ast.Call,), _selected, ("_tools",), is_near=True),
         Pattern((ast.ListComp,), _matching, ("tools", "TOOLS")),
     ),
     requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),

@@ -98,8 +98,20 @@ def _branch(node: ast.If, view: View) -> Iterator[Hit]:
         return
     for statement in statements(node.body):
         is_text = isinstance(statement, ast.Assign) and last_name(getattr(statement.value, "func", statement.value)) in ("join", "getattr")
-        if isinstance(statement, ast.Assign) and not is_text and any(map(_is_toolset, statement.targets)):
+        targets = statement.targets if isinstance(statement, ast.Assign) and not is_text else []
+        if any(_is_toolset(target) and _is_replaced(target, node, view) for target in targets):
             yield Hit(statement, "a mode or permission takes tools out of the request, and with them the whole prefix")
+
+
+def _is_replaced(target: ast.expr, branch: ast.If, view: View) -> bool:
+    """Whether the variable has another value outside of the branch: one that only the branch knows is no part of every request."""
+    function = view.function()
+    if function is None or not isinstance(target, ast.Name):
+        return False
+    inside = {id(part) for statement in branch.body for part in walk(statement)}
+    stored = (part for part in walk(function) if isinstance(part, ast.Name) and part.id == target.id and isinstance(part.ctx, ast.Store))
+    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return any(id(part) not in inside for part in stored) or any(argument.arg == target.id for argument in arguments)
 
 
 def _is_toolset(node: ast.expr) -> bool:
@@ -108,6 +120,6 @@ def _is_toolset(node: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKT11", "permission-removes-tool", "A", "warning",
-    source=(Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)), Pattern((ast.If,), _branch, ("tools",))),
+    source=(Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)), Pattern((ast.If,), _branch, ("tools",), is_near=True)),
     requests=(RequestRule("change", _moded, 45),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -29,7 +29,8 @@ Write schemas through one serialiser that sorts object keys and arrays that mean
 holds those bytes.
 
 ## Detected by
-- source: a schema or its `required` made from a set or a comprehension over one.
+- source: a schema or its `required` made from a set or a comprehension over one; `json.dumps` without sorted keys, of a mapping that
+  others fill, in a definition.
 - requests: definitions that are equal but for the order of keys, or of required names.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
@@ -50,7 +51,7 @@ from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import field, last_name
 from contextkit.lint.rules.shapes import is_same_value, paired
-from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.source.rule import SORT_ITEMS, SORT_KEYS, Flow, Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _MAKES = ("list", "tuple", "set", "frozenset")
@@ -94,7 +95,10 @@ def _is_set(node: ast.expr) -> bool:
 HAZARD = Hazard(
     "CKT07", "schema-key-order-drift", "A", "error",
     source=(
-        Flow(("unordered",), ("schema",), "the schema takes the order of {source}, which differs from process to process"),
+        Flow(("unordered",), ("schema",), "the schema takes the order of {source}, which differs from process to process",
+             mends=(SORT_ITEMS,)),
+        Flow(("unsorted_json",), ("tool", "schema", "tools"), "{source} keeps the order in which the keys came, and reaches {sink}",
+             mends=(SORT_KEYS,)),
         Pattern((ast.Dict,), _required, ("required",)),
     ),
     requests=(RequestRule("change", _respelled, 15),), confirmed_by=("tools_changed",),

@@ -128,7 +128,7 @@ def _is_server_tool(node: ast.AST) -> bool:
 HAZARD = Hazard(
     "CKT13", "server-tool-toggle", "D", "warning",
     source=(
-        Pattern((ast.If,), _added, _WORDS),
+        Pattern((ast.If,), _added, _WORDS, is_near=True),
         Pattern((ast.IfExp,), _chosen, _WORDS),
     ),
     requests=(RequestRule("change", _toggled, 11), RequestRule("change", _cited, 11), RequestRule("step", _first_cited)),

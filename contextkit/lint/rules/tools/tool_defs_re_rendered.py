@@ -92,6 +92,7 @@ def _is_made(value: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKT10", "tool-defs-re-rendered", "A", "warning",
-    source=(Pattern((ast.FunctionDef, ast.AsyncFunctionDef), _again, ("tool",)),), requests=(RequestRule("change", _rendered, 90),),
+    source=(Pattern((ast.FunctionDef, ast.AsyncFunctionDef), _again, ("tool",), is_near=True),),
+    requests=(RequestRule("change", _rendered, 90),),
     confirmed_by=("tools_changed",),
 )  # fmt: skip

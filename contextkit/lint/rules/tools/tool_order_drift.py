@@ -45,12 +45,13 @@ differs on reopening raises `HeadChanged` and names the place.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import is_reorder
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name
-from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name, words_in
+from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Flow, Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -64,6 +65,12 @@ def _moved(step: Step, change: Change) -> Evidence | None:
 
 _LOADS = frozenset({"load_mcp_tools", "list_tools", "list_tools_sync", "get_mcp_tools"})
 _SORTS = frozenset({"sort", "sorted"})
+_SERVERS = re.compile(r"server|client|session|mcp|connection|toolset|workbench|group", re.IGNORECASE)
+"""What a loop goes through that asks one server after the other; the pages of one server come in its own order."""
+
+
+def _is_counted(loop: ast.For | ast.AsyncFor) -> bool:
+    return isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "range"
 
 
 def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
@@ -73,6 +80,8 @@ def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
         return
     handed = {part.id for node in view.nodes(function, ast.Return) for part in walk(node) if isinstance(part, ast.Name)}
     for loop in view.nodes(function, ast.For, ast.AsyncFor):
+        if not isinstance(loop, ast.For | ast.AsyncFor) or _is_counted(loop) or not _SERVERS.search(f"{words_in(loop.target)} {words_in(loop.iter)}"):
+            continue
         inside = [node for node in walk(loop) if isinstance(node, ast.Call)]
         loads = any(last_name(call.func) in _LOADS for call in inside)
         adds = (call for call in inside if isinstance(call.func, ast.Attribute) and call.func.attr == "extend")
@@ -85,8 +94,8 @@ def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
 HAZARD = Hazard(
     "CKT01", "tool-order-drift", "A", "error",
     source=(
-        Flow(("unordered",), ("tools",), "tools are sent in the order of {source}, which nobody promised"),
-        Pattern(FUNCTIONS, _collected, tuple(sorted(_LOADS))),
+        Flow(("unordered",), ("tools",), "tools are sent in the order of {source}, which nobody promised", mends=(SORT_ITEMS, SORT_TOOLS)),
+        Pattern(FUNCTIONS, _collected, tuple(sorted(_LOADS)), is_near=True),
     ),
     requests=(RequestRule("change", _moved, 10),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -90,8 +90,8 @@ def _returned(step: Step, found: Moves) -> Evidence | None:
 
 def _listed(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
     """`create(tools=await server.list_tools(), …)` in a function that is called for each turn."""
-    is_maker = isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()
     tools = field(node, "tools") if isinstance(node, ast.Dict) else keyword(node, "tools")
+    is_maker = tools is not None and isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()
     if tools is None or (is_maker and view.loop() is None) or not is_per_turn(view):
         return
     if "server" in view.kinds(tools) or _is_listed(tools, view):

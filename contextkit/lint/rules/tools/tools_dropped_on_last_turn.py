@@ -119,6 +119,6 @@ def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKT04", "tools-dropped-on-last-turn", "A", "warning",
-    source=(Pattern((ast.If,), _branch, ("tools",)), Pattern((ast.IfExp,), _choice, ("tools",))),
+    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True), Pattern((ast.IfExp,), _choice, ("tools",))),
     requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
 )  # fmt: skip

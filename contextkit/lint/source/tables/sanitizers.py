@@ -5,6 +5,7 @@ Takes nothing, gives tables; the walk and the linking read them.
 
 from __future__ import annotations
 
+import re
 from typing import Final, get_args
 
 from contextkit.lint.source.rule import Kind, Sink
@@ -32,6 +33,8 @@ CALLS: Final[dict[str, frozenset[Kind]]] = {
 """Full name of a function → what no longer varies in its result."""
 JSON_DUMPS: Final[frozenset[str]] = frozenset({"json.dumps", "orjson.dumps", "ujson.dumps", "simplejson.dumps", "rapidjson.dumps"})
 """Serialisers that keep the order of keys they are given, unless an argument below says otherwise."""
+TAKES_SORT_KEYS: Final[frozenset[str]] = frozenset({"json.dumps", "simplejson.dumps"})
+"""Those that take `sort_keys=True`."""
 SORTING_WORDS: Final[tuple[str, ...]] = ("sort_keys", "OPT_SORT_KEYS")
 """What such a call says when it sorts."""
 
@@ -67,6 +70,15 @@ ONCE: Final[frozenset[str]] = _words("""
     async_main model_post_init startup on_startup lifespan
 """)
 """Functions a session runs once."""
+
+SAME_FOR_A_SESSION: Final[frozenset[Kind]] = frozenset({"place", "person"})
+"""Kinds that only tell one session from another."""
+END_OF_PROMPT: Final = 120
+"""Characters behind such a value up to which nothing worth sharing follows."""
+WHOLE_PROMPT: Final = 400
+"""Characters from which on an f-string is a prompt and no section of one."""
+ANEW: Final[re.Pattern[str]] = re.compile(r"^_*(?:clear|reset|restart|new_|start_new|begin_)")
+"""A function of such a name begins another conversation, which may have another cache key."""
 
 SURVIVES: Final[dict[Kind, frozenset[Sink]]] = {
     "id": frozenset({"cache_key", "salt"}),

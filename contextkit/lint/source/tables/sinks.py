@@ -118,12 +118,19 @@ TAKES_PROMPTS: Final[re.Pattern[str]] = re.compile(
     r"(?i)^(?!.*tool_?choice).*(?:agent|assistant|request|session|run|create|respon|realtime|model|param|llm|chat|thread|config|execut|complet|generat|invoke|stream|ask|bind)"
 )
 """A call of such a name means a prompt by them."""
+COUNTS: Final[re.Pattern[str]] = re.compile(r"breakdown|estimate|measure|count_|_tokens$")
+"""A function of such a name makes a prompt to count it."""
+STORES: Final[re.Pattern[str]] = re.compile(r"^_*a?(?:update|save|insert|upsert|store|record|log|persist|write|sync)_")
+"""A call of such a name keeps it in a database."""
 KEEPS: Final[re.Pattern[str]] = re.compile(r"^_?[A-Z]\w*(?:Settings|Preset|Config|Schema|Row|Record|Update|Form)$")
 """A class of such a name keeps what somebody set; what a model is sent is read from there."""
 REQUEST_KEYS: Final[dict[str, Sink]] = {**KEYWORDS, **_PARAMETERS, "system": "system"}  # type: ignore[dict-item]
 """Keys of a dict that is a request: it has `model`, `messages`, `input` or `contents`."""
 REQUEST_MARKS: Final[frozenset[str]] = frozenset({"messages", "input", "contents", "max_tokens"})
 """A dict with `model` and one of these is a request."""
+
+CONVERSATION_ID: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:session|conversation|thread|chat|dialog)_?(?:id|key|uuid)$", re.IGNORECASE)
+"""Names of the id of a conversation, which is what a cache key is to be made of."""
 
 SYSTEM_ROLES: Final[frozenset[str]] = frozenset({"system", "developer"})
 """Values of `role`."""
@@ -161,6 +168,8 @@ TOOLS: Final[re.Pattern[str]] = re.compile(
     re.IGNORECASE,
 )
 """A variable, attribute or key of this name is a list of tools."""
+REGISTRY: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:tool_?)?(?:registry|toolbox)$|(?:^|_)tools?_(?:map|by_name|dict)$", re.IGNORECASE)
+"""A variable or attribute of this name holds tools by their names."""
 PROMPT: Final[re.Pattern[str]] = re.compile(
     r"^_*(?:\w+_)?(?:system|sys)_?(?:prompt|message|instructions?|text|content|blocks|msg)\w*$|^instructions$|^system$"
 )

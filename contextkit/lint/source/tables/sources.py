@@ -109,6 +109,9 @@ FIELDS: Final[dict[str, Kind]] = {
 }  # fmt: skip
 """Names of parameters, attributes and dict keys that say what they hold: `ctx.deps.user_name`, `state["todos"]`."""
 
+SETTINGS: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:settings|config|cfg|options|opts|sources|flags|spec|schema)$", re.IGNORECASE)
+"""What holds settings: an attribute `user_input` of one says whether to take it, and is not what was said."""
+
 DAY_FIELDS: Final[frozenset[str]] = frozenset({"year", "month", "day"})
 """Attributes that make a clock a date."""
 TEXT_PARTS: Final[frozenset[str]] = DAY_FIELDS | _words("""
@@ -132,6 +135,22 @@ MODEL_LISTS: Final[frozenset[str]] = _words("""
     models fallback_models fallbacks model_list candidate_models model_fallbacks
 """)
 """Collections of model names; an element of one is kind `model`."""
+
+MODEL_KEYS: Final[frozenset[str]] = _words("model model_id model_name selected_model selected_model_id")
+"""Keys of a request, or of what is known of one, that say which model: no part of its text."""
+
+LISTS_PATHS: Final[frozenset[str]] = frozenset({"listdir", "glob", "iglob", "iterdir", "rglob"})
+"""Last names of functions that list names or paths, which can be sorted."""
+FILLED: Final[re.Pattern[str]] = re.compile(
+    r"(?:^|_)(?:state|context|profile|preferences|prefs|facts|variables|vars|overrides|config|settings|options|memory|memories)$", re.IGNORECASE,
+)  # fmt: skip
+"""Names of a mapping that is filled while the program runs and told again and again; an event is told once, as it came."""
+MAPPINGS: Final[re.Pattern[str]] = re.compile(r"^['\"]?(?:typing\.|t\.|collections\.abc\.|abc\.)?(?:dict|Dict|Mapping|MutableMapping)\b")
+"""Annotations of a mapping."""
+LOADS: Final[frozenset[str]] = frozenset({"json.loads", "json.load", "orjson.loads", "vars", "os.environ.copy"})
+"""Full names of functions that give a mapping in the order of who wrote it."""
+LOADING: Final[frozenset[str]] = frozenset({"json", "fetchone", "hgetall"})
+"""Last names of methods that do: `response.json()`, `cursor.fetchone()`."""
 
 GIT: Final[tuple[str, ...]] = ("subprocess.run", "subprocess.check_output", "subprocess.getoutput", "subprocess.Popen", "os.popen")
 """Their result is kind `place`: what a command says about this machine."""

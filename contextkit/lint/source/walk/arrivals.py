@@ -9,7 +9,8 @@ import ast
 
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Source, Value
-from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.tables import sanitizers, sinks
+from contextkit.lint.source.walk.pieces import last_name
 from contextkit.lint.source.walk.view import View
 
 REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream"})
@@ -30,13 +31,15 @@ class Arrivals(View):
 
     def arrive(self, sink: Sink, node: ast.expr, label: str, *, is_named: bool = False, value: Value | None = None) -> None:
         """Notes that a value reaches the prompt here, if any part of it may vary."""
-        if self.probing or self.statement_is_frozen():
+        if self.probing or self.statement_is_frozen() or (sink == "cache_key" and _is_conversation(node)):
             return
         found = self.probe(node) if value is None else value
         if sink in REQUEST_SINKS:
             found |= self.chosen(sink, node)
         if type(node) in {ast.Name, ast.Attribute} and sink == "system":
             found |= self._called_by_framework(node)
+        elif isinstance(node, ast.JoinedStr) and sink == "system" and found:
+            found = self.but_for_the_end(node, found)
         if not found:
             return
         if self.mid_conversation and sink == "system":
@@ -44,6 +47,16 @@ class Arrivals(View):
         settled = self._settle(found, is_named)
         function = self.scope.function
         function.arrivals.append(Arrival(sink, settled, self.site(node), label, is_named, bool(self.loops)))
+
+    def but_for_the_end(self, node: ast.JoinedStr, value: Value) -> Value:
+        """The same without what tells of the machine or the user at the very end: nothing stands behind it that others could share."""
+        n_behind, place = 0, len(node.values)
+        while place and n_behind <= sanitizers.END_OF_PROMPT:
+            place -= 1
+            n_behind += n_characters(node.values[place])
+        last = CLEAN.union(*(self.probe(part) for part in node.values[place:])) & value
+        last -= CLEAN.union(*(self.probe(part) for part in node.values[:place]))
+        return (value - last) | self.filtered(last, sanitizers.SAME_FOR_A_SESSION) if last else value
 
     def chosen(self, sink: Sink, node: ast.expr) -> Value:
         """`a if hard else b` as a request parameter: a setting chosen per call."""
@@ -98,3 +111,19 @@ class Arrivals(View):
     def _last_line(self) -> int:
         body = getattr(self.statement, "body", None)
         return body[0].lineno - 1 if body else self.statement.end_lineno  # type: ignore[attr-defined, no-any-return]
+
+
+def n_characters(node: ast.expr) -> int:
+    """How long the constant text of an f-string, or of a part of one, is."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return sum(len(part.value.strip()) for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+
+
+def _is_conversation(node: ast.expr) -> bool:
+    """Whether a key is made of the conversation's own id: as long as the conversation has it, its prefix is found by it."""
+    names = [last_name(part.value if isinstance(part, ast.FormattedValue) else part) for part in _parts(node)]
+    return bool(names) and all(map(sinks.CONVERSATION_ID.search, names))
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    return [part for part in node.values if not isinstance(part, ast.Constant)] if isinstance(node, ast.JoinedStr) else [node]

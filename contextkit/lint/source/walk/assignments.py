@@ -9,12 +9,13 @@ import ast
 
 from contextkit.lint.source.rule import Sink
 from contextkit.lint.source.summary import CLEAN, Value
-from contextkit.lint.source.tables import sinks, sources
+from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.calls import Calls
-from contextkit.lint.source.walk.pieces import constant_keys, last_name
+from contextkit.lint.source.walk.pieces import last_name
 
-_KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr})
-"""Expressions that may be a list of messages or tools made from another one."""
+_KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr,
+                          ast.Dict, ast.DictComp})  # fmt: skip
+"""Expressions that may be a list of messages or tools made from another one, or say in which order a mapping was filled."""
 
 
 class Assignments(Calls):
@@ -76,7 +77,7 @@ class Assignments(Calls):
             self.bind(target, value)
         name = last_name(target)
         sink = self.named_sinks.get(name)
-        if sink is not None:
+        if sink is not None and not sinks.COUNTS.search(last_part(self.scope.function.name)):
             self.arrive(sink, node, f"`{name}`", is_named=True, value=value if added is None else added)
 
     def _store_name(self, name: str, value: Value, node: ast.expr) -> None:
@@ -99,9 +100,8 @@ class Assignments(Calls):
                 scope.types[name] = made
         elif kind is ast.List:
             self.begun.add(name)
-        elif isinstance(node, ast.Dict) and value:
-            for key, item in constant_keys(node).items():
-                scope.env[f"{name}[{key!r}]"] = self.probe(item)
+        elif kind is ast.Dict and value:
+            scope.env.update((f"{name}[{key!r}]", part) for key, part in self.parts_of(node))
         if scope.node is None and not scope.owner:
             self._module_variable(name, value)
         elif scope.node is None:
@@ -126,6 +126,8 @@ class Assignments(Calls):
             self.table[type(holder)](holder)
             return
         if holder.id == scope.myself and scope.owner:
+            if target.attr.endswith("cache_key") and sanitizers.ANEW.match(last_part(scope.function.name)):
+                return
             if not self.probing:
                 is_once = scope.function.is_once and not self.loops
                 self.module.attributes.setdefault((scope.owner, target.attr), []).append((value, is_once))
@@ -141,7 +143,7 @@ class Assignments(Calls):
         if type(holder) is ast.Name:
             if type(key) is ast.Constant:
                 self.scope.env[f"{holder.id}[{key.value!r}]"] = value
-            is_aside = type(key) is ast.Constant and key.value in sources.ASIDE
+            is_aside = type(key) is ast.Constant and (key.value in sources.ASIDE or key.value in sources.MODEL_KEYS)
             if value and holder.id in self.scope.env and not is_aside:
                 self.scope.env[holder.id] |= value
         else:
@@ -174,11 +176,16 @@ class Assignments(Calls):
             for place, item in enumerate(node.value.elts):
                 function.items[place] = function.items.get(place, CLEAN) | self.probe(item)
         elif type(node.value) is ast.Dict and value:
-            for key, item in constant_keys(node.value).items():
-                function.items[key] = function.items.get(key, CLEAN) | self.probe(item)
+            for key, part in self.parts_of(node.value):
+                function.items[key] = function.items.get(key, CLEAN) | part
         if self.returns_to is not None:
             self.arrive(self.returns_to, node.value, f"what `{self.returns_name}()` gives", is_named=True, value=value)
         return CLEAN
+
+
+def last_part(name: str) -> str:
+    """The function's own name."""
+    return name.rpartition(".")[2]
 
 
 def _is_request_name(name: str) -> bool:

@@ -8,12 +8,18 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from contextkit.lint.source.rule import Kind
-from contextkit.lint.source.summary import CLEAN, Called, Value
+from contextkit.lint.source.edits import appended
+from contextkit.lint.source.rule import SORT_ITEMS, SORT_KEYS, SORT_TOOLS, Kind
+from contextkit.lint.source.summary import CLEAN, Called, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.expressions import Expressions, is_day_format
 from contextkit.lint.source.walk.pieces import last_name
 
+_LISTS = frozenset({"list", "tuple"})
+_NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
+"""Decorators that make a tool with a `name` of a function."""
+_DEEP = 4
+"""How far back it is asked what a mapping was made from."""
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft put put_nowait write writelines".split())  # noqa: SIM905
 """Methods that put their arguments into the object."""
 _KEEPING = frozenset({"unordered", "mapping", "media"})
@@ -27,6 +33,11 @@ _TAKERS = frozenset({"pop", "popleft", "index"})
 """Methods whose first argument says which item, and is no part of it."""
 
 
+def takes_prompts(name: str) -> bool:
+    """Whether a call of this name means a prompt by `instructions=` or `tools=`."""
+    return sinks.TAKES_PROMPTS.search(name) is not None and sinks.STORES.match(name) is None
+
+
 class Calls(Expressions):
     """The handler of calls."""
 
@@ -34,6 +45,10 @@ class Calls(Expressions):
     method_sources: dict[str, Kind]
     sanitizing: dict[str, frozenset[Kind]]
     call_sinks: dict[str, sinks.Arguments]
+    tool_loops: int = 0
+    """How many loops through tools stand around it."""
+    choices: list[Value]
+    """What the conditions in those look at."""
     fresh: dict[str, ast.AST | None]
     """Variable → the loop it was made in, for objects made in this function."""
 
@@ -90,23 +105,27 @@ class Calls(Expressions):
         if last == "get" and node.args and type(node.args[0]) is ast.Constant:
             everything = self.item(receiver, node.args[0].value, node)
         elif last == "get" and is_method and values:
-            everything = receiver.union(self.filtered(values[0], sanitizers.LOOKED_UP), *values[1:], *keywords)
+            everything = receiver.union(self.filtered(values[0], self.looked_up(node.func)), *values[1:], *keywords)
         elif last in _TAKERS and is_method:
             everything = receiver.union(*values[1:])
         kind = self._source(node, name, last)
         if kind is not None:
             return self._varying(kind, node, everything)
+        if last == "filter" and len(node.args) == 2 and type(node.args[0]) is ast.Lambda and self.is_of_tools(node.args[1]):
+            return everything | self.filtered(self.looked_at(node.args[0].body), sanitizers.ORDER)
+        if last in _LISTS and node.args and type(node.args[0]) is ast.Set:
+            self._offer_named(node.args[0])
         mends = self.sanitizing.get(name) or self.sanitizing.get(last)
         if mends is not None:
             return self.filtered(everything, mends)
         if last in sources.DAY_METHODS or (last == "strftime" and node.args and is_day_format(node.args[-1])):
             return self.by_day(everything)
         if name in sanitizers.JSON_DUMPS:
-            return self._dumped(node, everything)
-        if name in sources.GIT and sources.TELLS_PLACE.search(ast.unparse(node)):
+            return self._dumped(node, name, everything)
+        if name in sources.GIT and sources.TELLS_PLACE.search(ast.unparse(node)) and "version" not in self.scope.function.name.lower():
             return everything | self.varies("place", node)
         if last in _MUTATORS and type(node.func) is ast.Attribute:
-            self._put_into(node.func.value, CLEAN.union(*values, *keywords, *self.orders))
+            self._put_into(node.func.value, CLEAN.union(*values, *keywords, *self.orders, *self.choices))
         if last == "join":
             everything |= self._listed(node)
         if name and self.is_ours(name):
@@ -140,21 +159,92 @@ class Calls(Expressions):
             return found
         found = sources.RETRIEVER_METHODS.get(last)
         if found is not None and last_name(node.func.value).lower().endswith(sources.RETRIEVERS):
-            return found if node.args or node.keywords else None
+            is_asked = bool(node.args) and type(node.args[0]) is not ast.Constant
+            return found if is_asked or (last != "get" and (node.args or node.keywords)) else None
         return None
 
     def _varying(self, kind: Kind, node: ast.Call, arguments: Value) -> Value:
         """The call itself varies; a clock with a day's format is a date."""
         if kind == "clock" and node.args and is_day_format(node.args[0]):
             kind = "date"
-        return arguments | self.varies(kind, node) if kind in _KEEPING else self.varies(kind, node)
+        value = self.varies(kind, node)
+        if kind == "unordered" and self.dotted(node) in {"os.listdir", "glob.glob"}:
+            for number in value:
+                self._offer_sorted(number, SORT_ITEMS, node)
+        return arguments | value if kind in _KEEPING else value
 
-    def _dumped(self, node: ast.Call, everything: Value) -> Value:
+    def _offer_named(self, node: ast.Set) -> None:
+        """`list({search, fetch})`: sorted by the names of the tools, where each is known to have one of the same kind."""
+        names = {self._name_of(item) for item in node.elts}
+        by = names.pop() if len(names) == 1 else ""
+        for number in self.order_of(node) if by else ():
+            self._offer_sorted(number, SORT_TOOLS, node, f", key=lambda tool: tool.{by}")
+
+    def _name_of(self, item: ast.expr) -> str:
+        """The attribute that holds a tool's name: of a function of this file, or of what a known decorator or class made."""
+        for node in self.tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == last_name(item):
+                made = {last_name(getattr(part, "func", part)) for part in node.decorator_list}
+                return "__name__" if not made else "name" if made <= _NAMING else ""
+            if isinstance(node, ast.Assign) and last_name(node.targets[0]) == last_name(item) and isinstance(node.value, ast.Call):
+                return "name" if sinks.TOOL_MAKERS.match(last_name(node.value.func)) else ""
+        return ""
+
+    def _dumped(self, node: ast.Call, name: str, everything: Value) -> Value:
         """JSON text: its keys stand in the order they were put in, unless the call sorts them."""
-        if any(word in ast.unparse(node) for word in sanitizers.SORTING_WORDS):
+        sorting = next((keyword.value for keyword in node.keywords if keyword.arg == "sort_keys"), None)
+        is_unsorted = isinstance(sorting, ast.Constant) and not sorting.value
+        if not is_unsorted and any(word in ast.unparse(node) for word in sanitizers.SORTING_WORDS):
             return self.filtered(everything, frozenset({"mapping", "unsorted_json", "rows"}))
-        is_literal = not node.args or type(node.args[0]) in {ast.Constant, ast.Dict, ast.JoinedStr}
-        return everything if is_literal else everything | self.varies("unsorted_json", node)
+        if not node.args or not self._has_loose_order(node.args[0], _DEEP):
+            return everything
+        if sorting is None and name in sanitizers.TAKES_SORT_KEYS and all(keyword.arg for keyword in node.keywords):
+            last = max((*node.args, *node.keywords), key=lambda part: self.bytes_at(part)[1])
+            edit = appended(self.source, self.bytes_at(last), self.bytes_at(node)[1], "sort_keys=True")
+            self.offer(self.site(node)[:4], SORT_KEYS, edit)
+        return everything | self.varies("unsorted_json", node)
+
+    def _has_loose_order(self, node: ast.expr, depth: int) -> bool:
+        """Whether the keys of what is serialised stand in an order that others chose: handed in, received, stored, of a set."""
+        if depth < 0:
+            return False
+        if type(node) is ast.Name:
+            stored = self.stored.get(node.id)
+            if stored:
+                return self._has_loose_order(stored[-1], depth - 1)
+            return node.id == self.scope.function.extra or (node.id in self.scope.function.named and self._is_mapping(node.id))
+        if type(node) is ast.Call:
+            return self._gives_loose_order(node, depth)
+        if type(node) is ast.Attribute or type(node) is ast.Subscript:
+            return bool(sources.FILLED.search(last_name(node)))
+        if type(node) is ast.DictComp:
+            loop = node.generators[0].iter
+            return bool(self.order_of(loop) & self._of_kind("unordered", "rows")) or self._has_loose_order(loop, depth - 1)
+        if type(node) is ast.Dict:
+            return any(self._has_loose_order(value, depth - 1) for value in node.values)
+        return type(node) is ast.Await and self._has_loose_order(node.value, depth - 1)
+
+    def _gives_loose_order(self, node: ast.Call, depth: int) -> bool:
+        last = last_name(node.func)
+        if last in {"dict", "items", "copy", "deepcopy"}:
+            holder = node.args[0] if node.args else getattr(node.func, "value", node)
+            return holder is not node and self._has_loose_order(holder, depth - 1)
+        if last == "get" and node.args and isinstance(node.args[0], ast.Constant):
+            return bool(sources.FILLED.search(str(node.args[0].value)))
+        return self.dotted(node) in sources.LOADS or last in sources.LOADING
+
+    def _is_mapping(self, parameter: str) -> bool:
+        """Whether a parameter may be a mapping that somebody fills, by its annotation or, where it has none, by its name."""
+        note = self.annotations.get(parameter)
+        is_mapping = note is None or bool(sources.MAPPINGS.match(ast.unparse(note)))
+        return is_mapping and bool(sources.FILLED.search(parameter))
+
+    def _of_kind(self, *kinds: Kind) -> Value:
+        """Numbers of the sources of some kinds met so far."""
+        return frozenset(at for at, origin in enumerate(self.module.origins) if isinstance(origin, Source) and origin.kind in kinds)
+
+    annotations: dict[str, ast.expr]
+    """Parameter of the function around → what it is said to be."""
 
     def _put_into(self, holder: ast.expr, value: Value) -> None:
         """`parts.append(x)`: the object now holds x too."""
@@ -223,7 +313,7 @@ class Calls(Expressions):
             sink = table.get(word)
             if sink is not None:
                 self.arrive(sink, keyword.value, f"`{word}=` of `{last}`", value=value)
-            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (word not in sinks.VAGUE or sinks.TAKES_PROMPTS.search(last)):
+            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (word not in sinks.VAGUE or takes_prompts(last)):
                 self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
         if not is_named and type(node.func) is ast.Attribute:
             self._meet_client(node.func)

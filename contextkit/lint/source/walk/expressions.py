@@ -1,4 +1,4 @@
-"""What an expression's value is made of, and what of it meets the prompt: displays, names, operators.
+"""What an expression's value is made of: names, text, operators.
 
 Takes the walk's state, gives one handler for each type of expression; knows nothing of calls and statements.
 """
@@ -6,26 +6,23 @@ Takes the walk's state, gives one handler for each type of expression; knows not
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from contextkit.lint.source.rule import Kind
 from contextkit.lint.source.summary import CLEAN, Attribute, Called, Filtered, Global, Item, Source, Value
-from contextkit.lint.source.tables import sanitizers, sinks, sources
-from contextkit.lint.source.walk.arrivals import Arrivals
-from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition, last_name
+from contextkit.lint.source.tables import sanitizers, sources
+from contextkit.lint.source.walk.arrivals import n_characters
+from contextkit.lint.source.walk.displays import Displays, Handler
+from contextkit.lint.source.walk.pieces import last_name
 
-Handler = Callable[[Any], Value]
 _NO_TEXT = (ast.Not,)
 _RECKONING = frozenset({ast.Div, ast.FloorDiv, ast.Mult, ast.Pow})
 """What is divided or multiplied is a number to decide by: an age, a score."""
 _CLOCKS: frozenset[Kind] = frozenset({"clock", "date"})
 
 
-class Expressions(Arrivals):
+class Expressions(Displays):
     """Handlers of expressions: node → origins of its value."""
-
-    table: dict[type, Handler]
 
     def handlers(self) -> dict[type, Handler]:
         """Node type → handler."""
@@ -105,6 +102,8 @@ class Expressions(Arrivals):
     def _field(self, node: ast.Attribute) -> Value:
         """An attribute whose name says what it holds."""
         kind = sources.FIELDS.get(node.attr)
+        if kind == "user" and sources.SETTINGS.search(last_name(node.value)):
+            return CLEAN
         if kind is None and node.attr in _VARIABLE_TAILS:
             kind = sources.ATTRIBUTES.get(self.dotted(node))
         return CLEAN if kind is None else self.varies(kind, node)
@@ -141,10 +140,15 @@ class Expressions(Arrivals):
             held = self.table[type(node.value)](node.value)
             if type(key) is not ast.Slice:
                 held = self.message_of(self.filtered(held, sanitizers.ORDER), node.value)
-            value = held | self.filtered(self.table[type(key)](key), sanitizers.LOOKED_UP)
+            value = held | self.filtered(self.table[type(key)](key), self.looked_up(node))
         if last_name(node.value) in sources.MODEL_LISTS:
             value |= self.varies("model", node)
         return value
+
+    def looked_up(self, node: ast.AST) -> frozenset[Kind]:
+        """What says which one of a collection, and nothing of its text; one of several models is no other text of a prompt."""
+        holder = node.value if isinstance(node, ast.Attribute | ast.Subscript) else node
+        return sanitizers.LOOKED_UP | {"choice"} if last_name(holder).lower().endswith("models") else sanitizers.LOOKED_UP
 
     def item(self, value: Value, key: object, node: ast.expr) -> Value:
         """What stands under a constant key."""
@@ -158,10 +162,6 @@ class Expressions(Arrivals):
         whole = frozenset(number for number in value if isinstance(self.module.origins[number], Called))
         return self.number(Item(whole, key)) if whole else CLEAN
 
-    def message_of(self, value: Value, holder: ast.expr) -> Value:
-        """One message of a history: what varies in its text arrived when it was put there, and says nothing of the others."""
-        return self.filtered(value, sanitizers.MESSAGES) if value and sinks.HISTORY.match(last_name(holder)) else value
-
     # Text and operators ---------------------------------------------------------------------------------------------------
 
     def joined(self, node: ast.JoinedStr) -> Value:
@@ -170,7 +170,7 @@ class Expressions(Arrivals):
         for part in node.values:
             if type(part) is not ast.Constant:
                 value |= self.table[type(part)](part)
-        return value
+        return self.but_for_the_end(node, value) if value and n_characters(node) >= sanitizers.WHOLE_PROMPT else value
 
     def formatted(self, node: ast.FormattedValue) -> Value:
         """`{x:spec}`: a day's format makes a clock a date."""
@@ -237,155 +237,8 @@ class Expressions(Arrivals):
         self.scope.env[node.target.id] = value
         return value
 
-    # Displays -------------------------------------------------------------------------------------------------------------
-
-    def sequence(self, node: ast.List | ast.Tuple) -> Value:
-        """A list or tuple; a message put before a running history is the front."""
-        value = CLEAN
-        for item in node.elts:
-            value |= self.table[type(item)](item)
-        is_item = getattr(self.statement, "value", None) is not node
-        if len(node.elts) == 2 and type(node) is ast.Tuple and is_item and _is_role(node.elts[0]):
-            self.arrive("system", node.elts[1], "the system message")
-        last = node.elts[-1] if len(node.elts) > 1 else None
-        if type(last) is ast.Starred and type(node.elts[0]) is ast.Dict and self.is_history(last.value):
-            self.arrive("front", node.elts[0], "the first message")
-        return value
-
-    def set_display(self, node: ast.Set) -> Value:
-        """A set has no order."""
-        value = CLEAN
-        for item in node.elts:
-            value |= self.table[type(item)](item)
-        return value | self.varies("unordered", node) if len(node.elts) > 1 else value
-
-    def mapping(self, node: ast.Dict) -> Value:
-        """A dict display: a message, a tool definition, a request, or just a mapping."""
-        value, keyed = CLEAN, {}
-        is_message = any(type(key) is ast.Constant and key.value in ("role", "content") for key in node.keys)
-        for key, item in zip(node.keys, node.values, strict=True):
-            part = self.table[type(item)](item)
-            if not (is_message and type(key) is ast.Constant and key.value in sources.ASIDE):
-                value |= part
-            if type(key) is ast.Constant:
-                keyed[key.value] = part
-            elif key is not None:
-                value |= self.table[type(key)](key)
-        if value:
-            self._meet(node, keyed)
-        return value
-
-    def _meet(self, node: ast.Dict, values: dict[Any, Value]) -> None:
-        """What a dict's own keys say that it is."""
-        keys = constant_keys(node)
-        if "role" in keys and _is_role(keys["role"]):
-            self._all(keys, values, dict.fromkeys(sinks.CONTENT_KEYS, "system"), "the system message")
-        if sinks.MARKER_KEYS & keys.keys():
-            self._all(keys, values, dict.fromkeys(sinks.CONTENT_KEYS, "marked"), "a block with a cache marker")
-        if is_tool_definition(keys):
-            self._all(keys, values, sinks.TOOL_ARGUMENTS, "a tool definition")
-        if "type" in keys and "ttl" in keys:
-            self._all(keys, values, {"ttl": "ttl"}, "`ttl`")
-        is_request = ("model" in keys and sinks.REQUEST_MARKS & keys.keys()) or {"messages", "system"} <= keys.keys()
-        table = sinks.REQUEST_KEYS if is_request else sinks.NAMES
-        self._all(keys, values, table, "")
-
-    def _all(self, keys: dict[str, ast.expr], values: dict[Any, Value], table: Any, label: str) -> None:
-        for key, item in keys.items():
-            sink = table.get(key)
-            if sink is not None and (values[key] or type(item) is ast.IfExp):
-                self.arrive(sink, item, label or f'`"{key}"`', is_named=not label)
-
-    # Comprehensions -------------------------------------------------------------------------------------------------------
-
-    def comprehension(self, node: Any) -> Value:
-        """Its elements, and for a list of tools also what chose them."""
-        chosen = self.generators(node.generators)
-        value = self.table[type(node.elt)](node.elt) | self.order_of(node.generators[0].iter)
-        return value | chosen if chosen and self.is_tools(node.generators[0].iter) else value
-
-    orders: list[Value]
-    """Of each loop around, the order it goes in."""
-
-    def order_of(self, node: ast.expr) -> Value:
-        """Whatever is made of the items of a collection, it is made in the collection's order."""
-        if type(node) is ast.Constant:
-            return CLEAN
-        return frozenset(number for number in self.probe(node) if self._is_order(number))
-
-    def _is_order(self, number: int) -> bool:
-        origin = self.module.origins[number]
-        return isinstance(origin, Source) and origin.kind in sanitizers.ORDER
-
-    def generators(self, generators: list[ast.comprehension]) -> Value:
-        """Binds the targets of each `for`; gives what its conditions look at."""
-        chosen = CLEAN
-        for generator in generators:
-            self.bind(generator.target, self.iterated(generator.iter))
-            for test in generator.ifs:
-                self.table[type(test)](test)
-                chosen |= self.looked_at(test)
-        return self.filtered(chosen, sanitizers.ORDER)
-
-    def iterated(self, node: ast.expr) -> Value:
-        """What going through a collection gives; a collection that changes while the program runs is a source."""
-        value = self.table[type(node)](node)
-        name = last_name(node.func.value if type(node) is ast.Call and type(node.func) is ast.Attribute else node)
-        if name in sources.MODEL_LISTS:
-            value |= self.varies("model", node)
-        while value and type(node) is ast.Call and node.args and last_name(node.func) in {"enumerate", "reversed", "list"}:
-            node = node.args[0]
-        return self.message_of(value, node) if value else value
-
-    def looked_at(self, node: ast.expr) -> Value:
-        """The origins a condition depends on, comparisons included."""
-        if type(node) is ast.Compare:
-            parts = [node.left, *node.comparators]
-        elif type(node) is ast.BoolOp:
-            parts = node.values
-        elif type(node) is ast.UnaryOp:
-            parts = [node.operand]
-        elif type(node) is ast.Call:
-            parts = [*node.args, *(keyword.value for keyword in node.keywords)]
-        else:
-            return self.probe(node)
-        value = CLEAN
-        for part in parts:
-            value |= self.looked_at(part)
-        return value
-
-    def set_comprehension(self, node: ast.SetComp) -> Value:
-        """A set has no order."""
-        return self.comprehension(node) | self.varies("unordered", node)
-
-    def dict_comprehension(self, node: ast.DictComp) -> Value:
-        """Its keys and values."""
-        self.generators(node.generators)
-        return self.table[type(node.key)](node.key) | self.table[type(node.value)](node.value)
-
-    def bind(self, target: ast.AST, value: Value) -> None:
-        """Stores a value in a variable, or in each of a tuple's."""
-        kind = type(target)
-        if kind is ast.Name:
-            self.scope.env[target.id] = value  # type: ignore[attr-defined]
-        elif isinstance(target, ast.Tuple | ast.List):
-            for place, item in enumerate(target.elts):
-                self.bind(item, self.part(value, place))
-        elif kind is ast.Starred:
-            self.bind(target.value, value)  # type: ignore[attr-defined]
-        elif isinstance(target, ast.Attribute | ast.Subscript):
-            self.table[type(target.value)](target.value)
-
-    def part(self, value: Value, place: int) -> Value:
-        """One of the items of a tuple: of a function's result only what it gives at that place."""
-        whole = frozenset(number for number in value if isinstance(self.module.origins[number], Called))
-        return (value - whole) | self.number(Item(whole, place)) if whole else value
 
 _VARIABLE_TAILS = frozenset(name.rpartition(".")[2] for name in sources.ATTRIBUTES)
-
-
-def _is_role(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in sinks.SYSTEM_ROLES
 
 
 def is_day_format(node: ast.AST) -> bool:

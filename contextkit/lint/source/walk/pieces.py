@@ -151,3 +151,18 @@ def is_tool_definition(keys: Container[str]) -> bool:
 def is_model_call(name: str, last: str) -> bool:
     """Whether a call of this full name calls a model."""
     return last in sinks.MODEL_METHODS or ".".join(name.rsplit(".", 2)[-2:]) in sinks.MODEL_CALLS or name in sinks.MODEL_CALLS
+
+
+def keeps_its_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a method gives back what it kept in an attribute, where it has it, and keeps it there otherwise.
+
+    >>> keeps_its_result(ast.parse("def f(self):\\n if self._a: return self._a\\n self._a = g()\\n return self._a").body[0])
+    True
+    """
+    first = next((part for part in function.body[:3] if type(part) is ast.If), None)
+    given = first.body[0] if first is not None and len(first.body) == 1 and not first.orelse else None
+    if not isinstance(given, ast.Return) or not isinstance(given.value, ast.Attribute):
+        return False
+    kept = ast.dump(given.value.value), given.value.attr
+    targets = (target for part in function.body if type(part) is ast.Assign for target in part.targets)
+    return any(isinstance(target, ast.Attribute) and (ast.dump(target.value), target.attr) == kept for target in targets)

@@ -15,9 +15,10 @@ from contextkit.lint.source.rule import Hit, Kind, Pattern, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.assignments import Assignments
-from contextkit.lint.source.walk.expressions import Handler
-from contextkit.lint.source.walk.pieces import last_name, walk
+from contextkit.lint.source.walk.displays import Handler
+from contextkit.lint.source.walk.pieces import keeps_its_result, last_name, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
+from contextkit.lint.source.words import Words
 
 CodedPattern = tuple[str, Pattern]
 """A hazard's code and one of its patterns."""
@@ -27,8 +28,8 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
 """Statements a pattern is shown when the walk has been through them; others are shown before."""
 Env = dict[str, Value]
-_SPACED = bytes(at if at >= 128 or chr(at).isalnum() or at == 95 else 32 for at in range(256))
-"""Every byte that cannot stand in a name becomes a space."""
+_Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[bytes, ...]]
+"""A hazard's code, how it is looked for, and the words of which one stands in the node."""
 
 
 class Walk(Assignments):
@@ -43,7 +44,7 @@ class Walk(Assignments):
         names: dict[str, Sink],
     ) -> None:
         self.patterns = [(code, pattern, tuple(word.encode() for word in pattern.words)) for code, pattern in patterns]
-        self.words = [(word, word.decode().isidentifier()) for word in {word for _, _, words in self.patterns for word in words}]
+        self.words = Words({word for _, _, words in self.patterns for word in words})
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
         self.plain: dict[type, Handler] = {**self.handlers(), **self.statements(), ast.Call: self.call}
@@ -75,7 +76,8 @@ class Walk(Assignments):
         self.package = package
         self.waiting: list[tuple[AnyFunction, Scope, str, tuple[ast.AST, ...]]] = []
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
-        self.branches, self.orders = 0, []
+        self.branches, self.orders, self.annotations = 0, [], {}
+        self.may_mark, self.choices, self.tool_loops = b"cache_control" in source, [], 0
         self._comments()
         self._watch()
         self._names_of(tree.body)
@@ -98,13 +100,13 @@ class Walk(Assignments):
 
     def _watch(self) -> None:
         """Puts the patterns this file may match around the handlers of their node types."""
-        wanted: dict[type, list[tuple[str, Pattern]]] = {}
-        names = b" ".join(set(self.source.translate(_SPACED).split()))
-        stands = {word: word in (names if is_name else self.source) for word, is_name in self.words}
+        wanted: dict[type, list[_Wanted]] = {}
+        standing = self.words.standing_in(self.source)
         for code, pattern, words in self.patterns:
-            if not words or any(stands[word] for word in words):
+            found = tuple(word for word in words if word in standing)
+            if found or not words:
                 for kind in pattern.nodes:
-                    wanted.setdefault(kind, []).append((code, pattern))
+                    wanted.setdefault(kind, []).append((code, pattern.find, found if pattern.is_near else ()))
         self.wanted = wanted
         self.watched_types = frozenset(wanted)
         self.table = dict(self.plain)
@@ -130,9 +132,18 @@ class Walk(Assignments):
         """Shows a node to the patterns that ask for its type."""
         if self.probing or self.statement_is_frozen():
             return
-        for code, pattern in self.wanted.get(type(node), ()):
-            self.asked(node)
-            for hit in pattern.find(node, self) or ():
+        self.asked(node)
+        start, end, find_word = -1, -1, self.source.find
+        for code, find, near in self.wanted.get(type(node), ()):
+            if near:
+                if end < 0:
+                    start, end = self.bytes_at(node)
+                for word in near:
+                    if find_word(word, start, end) >= 0:
+                        break
+                else:
+                    continue
+            for hit in find(node, self) or ():
                 self._note(code, hit)
 
     def _note(self, code: str, hit: Hit) -> None:
@@ -185,7 +196,12 @@ class Walk(Assignments):
         if self.branches or _may_choose(node):
             self.tested = tested | {part.id for part in walk(node.test) if isinstance(part, ast.Name)}
         self.branches += 1
+        n_choices = len(self.choices)
+        if self.tool_loops:
+            self.choices.append(self.filtered(self.looked_at(node.test), sanitizers.ORDER))
         ends = [self._way(node.body, before), self._way(node.orelse, before)]
+        if not isinstance(node.body[-1], ast.Continue):  # what stands behind one is chosen, too
+            del self.choices[n_choices:]
         self.branches -= 1
         self.tested = tested
         self.scope.env = _merged([env for env in ends if env is not None] or [before])
@@ -204,7 +220,11 @@ class Walk(Assignments):
         before = dict(self.scope.env)
         self.bind(node.target, value)
         self.orders.append(frozenset(number for number in value if self._is_order(number)))
+        is_of_tools, n_choices = self.is_of_tools(node.iter), len(self.choices)
+        self.tool_loops += is_of_tools
         self._loop(node, before)
+        self.tool_loops -= is_of_tools
+        del self.choices[n_choices:]
         self.orders.pop()
         return CLEAN
 
@@ -282,29 +302,27 @@ class Walk(Assignments):
         function, self.scope.function = outer.function, Function(f"{self.module.name}.{owner}.<body>", is_once=True)
         self.module.functions.setdefault(owner + ".<body>", self.scope.function)
         self.body(node.body)
-        self.scope = outer
-        self.scope.function = function
+        self.scope, outer.function = outer, function
         return CLEAN
 
     def _function(self, node: AnyFunction, outer: Scope, owner: str, loops: tuple[ast.AST, ...]) -> None:
         """The body of a function."""
         inner = outer.function.name if outer.node is not None else f"{self.module.name}.{owner}" if owner else self.module.name
-        is_once = node.name in sanitizers.ONCE or any(map(_is_asked_once, node.decorator_list))
+        is_kept = keeps_its_result(node)
+        is_once = is_kept or node.name in sanitizers.ONCE or any(map(_is_asked_once, node.decorator_list))
         function = Function(f"{inner}.{node.name}", is_once=is_once)
         scope = Scope(function, node, dict(outer.env), dict(outer.types), owner)
         if outer.node is not None:
             scope.owner, scope.myself = outer.owner, outer.myself
-        elif not owner:
-            scope.env, scope.types = {}, {}
         else:
             scope.env, scope.types = {}, {}
         self.scope, self.loops, self.branches, self.tested = scope, [], 0, frozenset()
         self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
-        self.stored = {}
+        self.choices, self.tool_loops, self.stored = [], 0, {}
         self._parameters(node, is_method=bool(owner) and outer.node is None)
         decorators = {last_name(part.func if isinstance(part, ast.Call) else part) for part in node.decorator_list}
         function.is_property = bool(decorators & {"property", "cached_property", "computed_field", "hybrid_property"})
-        function.is_frozen = bool(decorators & sanitizers.FREEZING_DECORATORS) or node.lineno in self.frozen_lines
+        function.is_frozen = is_kept or bool(decorators & sanitizers.FREEZING_DECORATORS) or node.lineno in self.frozen_lines
         self.returns_name, self.returns_to = node.name, self._returns_to(node, owner, decorators)
         self.global_names = frozenset(name for part in node.body if isinstance(part, ast.Global) for name in part.names)
         self.module.functions[function.name.removeprefix(f"{self.module.name}.")] = function
@@ -332,6 +350,7 @@ class Walk(Assignments):
         if is_bound:
             self.scope.myself = given.pop(0).arg
         named = [*given, *arguments.kwonlyargs]
+        self.annotations = {part.arg: part.annotation for part in named if part.annotation is not None}
         every = [*named, *filter(None, (arguments.vararg, arguments.kwarg))]
         function = self.scope.function
         function.parameters, function.named = tuple(argument.arg for argument in given), frozenset(argument.arg for argument in named)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
+from contextkit.lint.finding import Edit, Fix
 from contextkit.lint.source.rule import Kind
 from contextkit.lint.source.summary import (
     CLEAN,
@@ -349,9 +350,17 @@ class View:
 
     def bytes_at(self, node: ast.AST) -> tuple[int, int]:
         """Byte offsets of a node; see `rule.View`."""
-        starts = self._index()
+        starts = self._starts or self._index()
+        if isinstance(node, ast.expr | ast.stmt):
+            return starts[node.lineno - 1] + node.col_offset, starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
         first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
         return starts[first - 1] + getattr(node, "col_offset", 0), starts[last - 1] + getattr(node, "end_col_offset", 0)
+
+    def offer(self, spot: tuple[int, int, int, int], title: str, *edits: Edit | None) -> None:
+        """A safe change for what is found at a place; none where one of its edits is not safe."""
+        known = tuple(edit for edit in edits if edit is not None)
+        if len(known) == len(edits) and not self.probing:
+            self.module.fixes.setdefault(spot, Fix(title, known))
 
     def parameter(self, name: str) -> Value:
         """The value a parameter of this function has."""

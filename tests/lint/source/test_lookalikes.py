@@ -1,0 +1,91 @@
+"""What looks like a value in the prompt and is none, what is one in disguise, and how long both may take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contextkit.lint.catalogue import hazards
+from contextkit.lint.config import LintConfig
+from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.source.detect import find_in_code
+
+HEAD = "import datetime, subprocess, sys, time, uuid\n"
+CLEAN = {
+    "a message's own text": "def take(messages):\n    messages.append({'role': 'user', 'content': str(time.time())})\n"
+    "    system_message = messages.pop(0)\n    return system_message\n",
+    "when a message came": "def make(text):\n    note = {'role': 'user', 'content': text, 'timestamp': time.time()}\n"
+    "    system_prompt = note\n    return system_prompt\n",
+    "an age to sort by": "def make(files):\n    now = time.time()\n    best = sorted(files, key=lambda one: now - one.age)\n"
+    "    system_prompt = ' '.join(best)\n    return system_prompt\n",
+    "a key to look up": "def make(texts, cache):\n    key = (str(uuid.uuid4()), 1)\n    system_prompt = cache.get(key)\n"
+    "    return system_prompt\n",
+    "another key of a dict": "def parts():\n    return {'stable': 'x', 'now': str(time.time())}\n"
+    "def make():\n    made = parts()\n    system_prompt = made['stable']\n    return system_prompt\n",
+    "a page that was fetched": "def make(url):\n    system_prompt = subprocess.run(['curl', url], capture_output=True).stdout\n"
+    "    return system_prompt\n",
+    "a result that is kept": "class A:\n    def get_system_prompt(self):\n        if self._made:\n            return self._made\n"
+    "        self._made = f'It is {datetime.date.today()}'\n        return self._made\n",
+    "one of several models": "import random\ndef make(names, models):\n    model = models[random.choice(names)]\n"
+    "    system_prompt = model.text\n    return system_prompt\n",
+    "a row of a database": "def keep(store):\n    store.update_run(instructions=str(time.time()))\n",
+    "the machine at the end": "def make():\n    return {'role': 'system', 'content': f'You are an agent. It runs on {sys.platform}.'}\n",
+    "the version of a program": "def version():\n    return subprocess.check_output(['git', 'describe'])\n"
+    "def make():\n    system_prompt = f'Tool {version()}'\n    return system_prompt\n",
+    "a setting that is kept": "def save(query):\n    return PresetSettings(reasoning_effort=query)\n",
+}
+FOUND = {
+    "a key of a dict": ("CKS01", ("def parts():\n    return {'stable': 'x', 'now': str(time.time())}\n"
+                        "def make():\n    made = parts()\n    system_prompt = made['now']\n    return system_prompt\n")),
+    "the day of a clock of ours": ("CKS02", ("def now():\n    return datetime.datetime.now()\n"
+                                   "def make():\n    system_prompt = now().strftime('%A, %B %d')\n    return system_prompt\n")),
+    "a clock by the second and by the day": ("CKS01", "def make():\n    now = datetime.datetime.now()\n"
+                                             "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n"),
+    "the machine in front": ("CKS04", "def make():\n    return {'role': 'system', 'content': f'You run on {sys.platform}. " + "Be brief. " * 30 + "'}\n"),
+    "a role by its name": ("CKS01", "def make(ChatMessage, Role):\n    return ChatMessage(role=Role.SYSTEM, content=str(time.time()))\n"),
+    "tools that fit the question": ("CKT03", ("import anthropic\nclient = anthropic.Anthropic()\n"
+                                    "def run(tools, messages):\n    while True:\n"
+                                    "        query = input()\n        messages.append({'role': 'user', 'content': query})\n"
+                                    "        client.messages.create(model='claude-sonnet-4-6', max_tokens=9, messages=messages,\n"
+                                    "                               tools=[t for t in tools if query in t['description']])\n")),
+}  # fmt: skip
+
+
+@pytest.fixture
+def codes(tmp_path: Path) -> Callable[[str], list[str]]:
+    def lint(source: str) -> list[str]:
+        path = tmp_path / "app.py"
+        path.write_text(HEAD + source, encoding="utf-8")
+        return [finding.code for finding in find_in_code([path], LintConfig(), hazards()) if finding.code[:3] in ("CKS", "CKT", "CKP")]
+
+    return lint
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_what_only_looks_like_it_is_not_reported(name: str, codes: Callable[[str], list[str]]) -> None:
+    assert codes(CLEAN[name]) == []
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_does_not_look_like_it_is(name: str, codes: Callable[[str], list[str]]) -> None:
+    code, source = FOUND[name]
+    assert codes(source) == [code]
+
+
+def test_each_call_made_twice_is_followed_in_time(codes: Callable[[str], list[str]]) -> None:
+    steps = "".join(f"def f{i}(a, b):\n    return f{i - 1}(f{i - 1}(a, b), f{i - 1}(b, a)) + a\n" for i in range(1, 40))
+    start = time.perf_counter()
+    codes(f"def f0(a, b):\n    return a + b\n{steps}def make(x):\n    system_prompt = f39(x, str(time.time()))\n    return system_prompt\n")
+    assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("source", [b"def f(:\n", b"# -*- coding: nonsense -*-\n", b"x = 1\0\n", b"x = " + b"-" * 200_000 + b"1\n"])
+def test_a_file_asked_for_by_name_is_read_whatever_it_holds(source: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "app.py"
+    path.write_bytes(source)
+    (finding,) = list[Finding](find_in_code([path], LintConfig(), hazards()))
+    assert finding.code == "CK000"
+    assert isinstance(finding.place, CodePlace)
