@@ -29,7 +29,7 @@ FLOORS = {
     6: {"ledger"},
     7: {"simulator"},
     8: {"context", "server", "lint", "report", "importers"},
-    9: {"cli", "pytest_plugin"},
+    9: {"cli", "bridges", "pytest_plugin"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 ROOF = {"__init__", "__main__"}

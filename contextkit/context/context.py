@@ -26,6 +26,7 @@ from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer
 from contextkit.tools.toolbox import Toolbox
 
+
 def _event(lasts: dict[str, Json]) -> dict[str, Json]:
     """Words that are to leave the prompt are told as events are: behind what the user says, by the program."""
     return {"event": {"type": "words"}, **lasts} if lasts else {}

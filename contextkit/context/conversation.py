@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -16,21 +16,23 @@ from types import TracebackType
 from typing import Any, Self
 
 from contextkit.canonical import Json, parse
-from contextkit.context.fan_out import FanOut
 from contextkit.errors import HeadChanged
 from contextkit.layout.layout import Layout
+from contextkit.layout.planning.explanation import Planned
+from contextkit.layout.planning.known import Known
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.change import Changes
 from contextkit.log.content import content_parts
 from contextkit.log.entry import Entry, Kind
 from contextkit.log.log import Log
+from contextkit.log.postgres import PostgresStorage, is_url
 from contextkit.log.storage import folder_at
 from contextkit.log.turns import Turns
 from contextkit.log.variation import Variation
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.keeping import Keeping
 from contextkit.memory.memory import Memory
-from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, check_switch, lane_of, opening, renewed
+from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
 from contextkit.providers.late.arriving import can_join, check_joining, widened
 from contextkit.providers.late.late_tools import LateTools
 from contextkit.providers.masking.permission import Permission, permit_of
@@ -87,14 +89,19 @@ class Conversation:
     def open(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
         """The conversation kept in `folder` (`log.jsonl`, `ledger.jsonl`), begun when it is not there.
 
+        `postgresql://…/db?session=x` keeps the log in a database; the ledger is in memory then, unless `ledger=` is given.
         Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `HeadChanged` as above.
         """
         check_provider(provider)
-        root = folder_at(folder)
+        clock = {"clock": options["clock"]} if "clock" in options else {}
         with ExitStack() as opened:
-            log = opened.enter_context(Log.open(root / "log.jsonl", **({"clock": options["clock"]} if "clock" in options else {})))
-            ledger = opened.enter_context(Ledger.open(root / "ledger.jsonl"))
-            context = cls(provider, log=log, ledger=ledger, **options)
+            if is_url(folder):
+                log = opened.enter_context(Log(PostgresStorage.at(folder), **clock))
+            else:
+                root = folder_at(folder)
+                log = opened.enter_context(Log.open(root / "log.jsonl", **clock))
+                options = {"ledger": opened.enter_context(Ledger.open(root / "ledger.jsonl")), **options}
+            context = cls(provider, log=log, **options)
             opened.pop_all()
         return context
 
@@ -126,41 +133,6 @@ class Conversation:
             opened.pop_all()
         return context
 
-    def fork(self, at: Entry | int | None = None, folder: str | Path | None = None) -> Self:
-        """A branch that shares everything up to `at` (undo, edit, regenerate): same bytes, so the shared prefix is read from cache."""
-        root = None if folder is None else folder_at(folder)
-        with ExitStack() as opened:
-            log = opened.enter_context(self.log.fork(-1 if at is None else at, None if root is None else root / "log.jsonl"))
-            ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
-            other = type(self)(
-                self.provider, log=log, ledger=ledger, clock=self._clock, phases=self._permission.permit, memory=self.memory,
-                variation=self._keeping.variation,
-            )  # fmt: skip
-            opened.pop_all()
-        other.toolbox = self.toolbox
-        other._late.share(self._late)
-        other._account.share(self._account)
-        return other
-
-    def spawn(
-        self, task: Any, *, provider: Provider | None = None, system: Any = None, tools: Iterable[Any] | None = None,
-        phases: Phases | None = None, memory: Memory | FileMemory | None = None,
-    ) -> Self:  # fmt: skip
-        """A sub-agent with a log of its own and `task` as its first user turn; what it costs is in this context's ledger and summary.
-
-        Without `system` and `tools` it has this conversation's head and memory, and reads the head from cache; with either, its own.
-        """
-        if system is None and tools is None:
-            system, tools = parse(self.log[self._turns.head_system].body)["system"] or None, self.toolbox
-            memory = self.memory if memory is None else memory
-        other = type(self)(
-            self.provider if provider is None else provider, system=system, tools=tools, phases=phases, memory=memory, clock=self._clock,
-            session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",
-        )  # fmt: skip
-        other._bill(self)
-        other._append("user", {"content": content_parts(task)})
-        return other
-
     @property
     def memory(self) -> Memory | None:
         """What it keeps outside the window; None where it was given no memory."""
@@ -177,50 +149,23 @@ class Conversation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def switch(self, provider: Provider) -> Entry | None:
-        """Another model or endpoint answers from here on; None where it is the one that answers already, with other parameters.
-
-        Declared, with the tokens it cannot read from its cache. The head and all that was said are kept; another model's thinking is left
-        out where it is read. The track of the model before stays, so that coming back finds what is still cached.
-        Raises `InvalidTool` for a tool the new endpoint has no words for.
-        """
-        check_switch(self.log, self._turns, provider)
-        before, self.provider = self.provider, provider
-        told = {name: {"wire": one.wire, "model": one.model.name} for name, one in (("to", provider), ("from", before))}
-        if told["to"] == told["from"]:
-            return None
+    @property
+    def plan(self) -> Planned:
+        """What the next request marks, for how long and why; `context.plan.explain()` says it in words."""
         with self._lock:
-            usage = self._account.quote(provider, self._laid_out())
-        templates = {**parse(self.log[self._turns.head_templates].body)["templates"], provider.wire: provider.template}
-        return self._append("switch", {**told, "rewrites_tokens": (usage.prompt or 0) - (usage.read or 0), "templates": templates})
-
-    def fan_out(self, tasks: int | Sequence[Any]) -> FanOut:
-        """Branches that share every byte said so far and one ledger: as many as there are `tasks`, each with its own, or so many of them.
-
-        `send` and `asend` of what this gives ask all of them, so that the shared part is written once. Raises `UsageError` for none.
-        """
-        said = [None] * tasks if isinstance(tasks, int) else list(tasks)
-        branches = [self._branch(number) for number in range(len(said))]
-        for branch, task in zip(branches, said, strict=True):
-            if task is not None:
-                branch._append("user", {"content": content_parts(task)})
-        return FanOut(branches)
-
-    def _branch(self, number: int) -> Self:
-        other = self.fork()
-        other._account = Account(Ledger(), other._session, f"branch-{number}-{self.log.digest.hex()[:8]}", self._clock)
-        other._bill(self)
-        other._n_shared = other._turns.epoch, len(other._turns.ordered)
-        return other
+            choice = self._tracks.choice(self.log, self._turns, self.provider, self._known(), self._shared())
+        key = self.provider.params.get("prompt_cache_key")
+        return Planned(choice, self.provider.model, None if key is None else str(key))
 
     def _laid_out(self) -> Layout:
-        epoch, n_shared = self._n_shared
-        return self._tracks.layout(self.log, self._turns, self.provider, n_shared if epoch == self._turns.epoch else 0)
+        return self._tracks.layout(self.log, self._turns, self.provider, self._shared(), self._known())
 
-    def _bill(self, caller: Conversation) -> None:
-        """What it costs is in the caller's ledger."""
-        self.ledger, self._owned = caller.ledger, (self.log,)
-        self._account.keep_with(caller._account)
+    def _shared(self) -> int:
+        epoch, n_shared = self._n_shared
+        return n_shared if epoch == self._turns.epoch else 0
+
+    def _known(self) -> Known:
+        return self._account.known(self.provider.model, self.log[-1].at, self._turns.epoch)
 
     def _append(self, kind: Kind, body: Json) -> Entry:
         with self._lock:

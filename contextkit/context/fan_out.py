@@ -87,7 +87,7 @@ def _ask(branch: Any, client: Any, begun: Event) -> Any:
         request = branch.request()
         for _ in branch.stream(request.stream(client), request):
             begun.set()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the caller gets it
         return error
     return _last_reply(branch)
 
@@ -98,7 +98,7 @@ async def _aask(branch: Any, client: Any, begun: asyncio.Event, gate: asyncio.Se
             request = branch.request()
             async for _ in branch.stream(await request.stream(client), request):
                 begun.set()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the caller gets it
         return error
     return _last_reply(branch)
 

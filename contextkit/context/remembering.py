@@ -9,18 +9,19 @@ from dataclasses import replace
 from typing import Any, Self
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.context.conversation import Conversation
+from contextkit.context.branching import Branching
 from contextkit.errors import UsageError
 from contextkit.log.change import Change
 from contextkit.log.content import content_parts
 from contextkit.log.entry import Entry
 from contextkit.memory.compaction import INSTRUCTION, goal_of, opening, replaced
-from contextkit.memory.keeping import references_of
+from contextkit.memory.keeping import NO_READER, references_of
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import Offload, bytes_of
+from contextkit.memory.reference import Reference
 
 
-class Remembering(Conversation):
+class Remembering(Branching):
     """A conversation with a memory."""
 
     def compact(self, summary: Any, keep_from: Entry | int | None = None) -> Entry:
@@ -30,7 +31,7 @@ class Remembering(Conversation):
         beginning, what is still to do, and which references can be read.
         """
         kept = None if keep_from is None else self.log.find(keep_from).sequence
-        parts = content_parts(summary.last_text if isinstance(summary, Remembering) else summary)
+        parts = content_parts(summary._summary() if isinstance(summary, Remembering) else summary)
         return self._epoch("compaction", self._restated(parts, kept), kept)
 
     def compact_results(self, before: Entry | int, above_tokens: int = 500) -> Entry | None:
@@ -39,6 +40,10 @@ class Remembering(Conversation):
         What stands in front of the first of them stays in the cache. None where no result is large enough. Needs a memory.
         """
         memory, last = self._memory("compact_results"), self.log.find(before).sequence
+        if not self._keeping.can_read:
+            raise UsageError(NO_READER)
+        if type(above_tokens) is not int or above_tokens < 2:
+            raise UsageError(f"above_tokens={above_tokens!r}: 2 or more, at four bytes a token")
         old = [self._told(sequence) for sequence in self._turns.ordered if sequence < last and self.log[sequence].kind == "result"]
         rule = Offload(above_tokens, min(above_tokens // 2, (memory.offload or Offload()).preview_tokens))
         shorter = replaced(old, memory.files, rule)
@@ -57,14 +62,17 @@ class Remembering(Conversation):
         side._append("user", {"content": content_parts(instruction)})
         return side
 
-    def restore(self, what: Entry | int | str) -> Any:
-        """What a reference names: its bytes, by its id; the whole content of a result, by its entry.
+    def restore(self, what: Entry | int | str | Reference) -> Any:
+        """What a reference names: its bytes, by its id or itself; the whole content of a result, by its entry.
 
         Raises `FileMissing` where the memory does not have it, `FileErased`, and `SourceChanged` where only its source had it.
         """
         if isinstance(what, str):
             memory = self._memory("restore")
             return bytes_of(memory.references.named(what), memory.files, memory.fetch)
+        if isinstance(what, Reference):
+            memory = self._memory("restore")
+            return bytes_of(what, memory.files, memory.fetch)
         entry = self.log.find(what)
         if entry.kind != "result":
             raise UsageError(f"entry {entry.sequence} is no result but {entry.kind}: it stands in the log as it was said")
@@ -99,6 +107,12 @@ class Remembering(Conversation):
         """A result as the prompt says it now."""
         entry, content = self.log[sequence], self._turns.replaced.get(sequence)
         return entry if content is None else replace(entry, body=canonical({**parse(entry.body), "content": content}))
+
+    def _summary(self) -> str:
+        """What the model answered to `summarising`."""
+        if self._turns.has_pending_user or self._turns.open_calls:
+            raise UsageError("the branch has no summary yet: send its request, then side.receive(reply), and compact(side)")
+        return self.last_text
 
     def _memory(self, what: str) -> Memory:
         if self.memory is None:

@@ -26,12 +26,16 @@ class Change:
     @property
     def text(self) -> str:
         """What the model is told."""
-        raise TypeError("use one of the kinds of change")
+        raise InvalidContent(f"{type(self).__name__} says nothing: use one of the kinds of change in contextkit.log.change")
 
     @property
     def body(self) -> Json:
         """Body of the `notice` entry. Raises `InvalidContent` for a change that says nothing."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        optional = {field.name for field in fields(self) if field.default is None}
+        wrong = next((name for name, value in values.items() if not _is_told(value, is_optional=name in optional)), None)
+        if wrong is not None:
+            raise InvalidContent(f"{type(self).__name__}({wrong}=…) is text, or a date, not {type(values[wrong]).__name__}")
         told = {name: str(value) for name, value in values.items() if value is not None}
         empty = next((name for name, value in told.items() if not value.strip()), None)
         if empty is not None:
@@ -58,6 +62,7 @@ class DateChanged(Change):
 
     @property
     def text(self) -> str:
+        """What the model is told."""
         return f"The date is now {self.date}."
 
 
@@ -73,6 +78,7 @@ class ModeChanged(Change):
 
     @property
     def text(self) -> str:
+        """What the model is told."""
         return f"The mode is now {self.mode}." + (f" {self.meaning}" if self.meaning else "")
 
 
@@ -86,6 +92,7 @@ class EffortChanged(Change):
 
     @property
     def text(self) -> str:
+        """What the model is told."""
         return f"Reasoning effort from here on: {self.effort}."
 
 
@@ -99,6 +106,7 @@ class FolderChanged(Change):
 
     @property
     def text(self) -> str:
+        """What the model is told."""
         return f"The working folder is now {self.path}."
 
 
@@ -114,10 +122,12 @@ class MemoryUpdated(Change):
 
     @property
     def text(self) -> str:
+        """What the model is told."""
         return f"The memory file {self.path} was updated." + (f" {self.what}" if self.what else " Read it again where it matters.")
 
     @property
     def is_repeatable(self) -> bool:
+        """Whether the same words twice are two events."""
         return True
 
 
@@ -131,6 +141,7 @@ class PermissionChanged(Change):
 
     @property
     def text(self) -> str:
+        """What the model is told."""
         return f"Permissions changed: {self.rule}"
 
 
@@ -146,10 +157,12 @@ class FileChanged(Change):
 
     @property
     def text(self) -> str:
+        """What the model is told."""
         return f"{self.path} was changed outside this conversation: read it again before relying on it."
 
     @property
     def is_repeatable(self) -> bool:
+        """Whether the same words twice are two events."""
         return self.digest is None
 
 
@@ -174,6 +187,10 @@ class Changes:
         """Sequence of the entry that says the same already, None where it is news."""
         last, sequence = self._last.get(_subject(parse(body)["event"]), (b"", -1))
         return sequence if last == body and not change.is_repeatable else None
+
+
+def _is_told(value: object, *, is_optional: bool) -> bool:
+    return isinstance(value, str | date) or (value is None and is_optional)
 
 
 def _subject(event: Json) -> str:

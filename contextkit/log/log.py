@@ -15,7 +15,7 @@ from typing import Self, overload
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UsageError
 from contextkit.log.entry import Entry, Kind
-from contextkit.log.line import GENESIS, KINDS, digest_of
+from contextkit.log.jsonl.line import GENESIS, KINDS, digest_of
 from contextkit.log.storage import JSONLStorage, MemoryStorage, Storage
 
 
@@ -59,18 +59,18 @@ class Log(Sequence[Entry]):
             self._entries.append(entry)
         return entry
 
-    def fork(self, at: Entry | int, path: str | os.PathLike[str] | None = None) -> Log:
+    def fork(self, at: Entry | int, path: str | os.PathLike[str] | Storage | None = None) -> Log:
         """A log that shares every entry up to and including `at`, and goes its own way after an `opened` entry that names this one.
 
         With `path` the child is a file: it holds only its own lines and names this log's file, relative to its own; when this log
-        is not in a file, the shared entries are written into the child. Raises `UsageError` for an entry of another log, and for a
-        path that holds a log already.
+        is not in a file, the shared entries are written into the child. With a storage the child is kept there, likewise. Raises
+        `UsageError` for an entry of another log, and for a path that holds a log already.
         """
         try:
             last = self.find(at)
         except UsageError as fault:
             raise UsageError(f"cannot fork at entry {getattr(at, 'sequence', at)!r}: {fault}") from None
-        child = Log(None if path is None else JSONLStorage(path), self._clock)
+        child = Log(path if path is None or isinstance(path, Storage) else JSONLStorage(path), self._clock)
         try:
             child._inherit(self, last)
         except BaseException:
@@ -122,21 +122,9 @@ class Log(Sequence[Entry]):
     def _inherit(self, parent: Log, last: Entry) -> None:
         """Begin as `parent` up to `last`."""
         if self._entries:
-            raise UsageError(f"cannot fork into {self.storage.path}: it holds {len(self)} entries already, choose a new path")
+            where = self.storage.path or "that storage"
+            raise UsageError(f"cannot fork into {where}: it holds {len(self)} entries already, choose a new path")
         shared = parent[: last.sequence + 1]
-        if self.storage.path and not parent.storage.path:
-            for entry in shared:
-                self.storage.append(entry, self.digest)
-                self._entries.append(entry)
+        way = self.storage.inherit(parent.storage, shared)
         self._entries = shared
-        self.append("opened", {"parent": {"path": self._way_to(parent), "sequence": last.sequence, "digest": last.digest.hex()}})
-
-    def _way_to(self, parent: Log) -> str | None:
-        """Where the child's file finds the parent's; relative, so that a folder of logs can be moved as one."""
-        here, there = self.storage.path, parent.storage.path
-        if here is None or there is None:
-            return None
-        try:
-            return os.path.relpath(there, here.parent).replace(os.sep, "/")
-        except ValueError:  # another drive on Windows: no relative way leads there
-            return there.as_posix()
+        self.append("opened", {"parent": {"path": way, "sequence": last.sequence, "digest": last.digest.hex()}})

@@ -12,22 +12,23 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, StorageError, UsageError
 from contextkit.log.entry import Entry
-from contextkit.log.line import GENESIS, is_torn, read_line, write_line
-from contextkit.log.lock import release, take
+from contextkit.log.jsonl.line import GENESIS, is_torn, read_line, write_line
+from contextkit.log.jsonl.lock import release, take
 
 _BINARY = getattr(os, "O_BINARY", 0)
 """Windows would write two bytes for a newline without it."""
 
 
+@runtime_checkable
 class Storage(Protocol):
     """What keeps the entries of one log."""
 
@@ -40,6 +41,9 @@ class Storage(Protocol):
 
     def append(self, entry: Entry, prev: bytes) -> None:
         """Keep one more; when it returns the entry is safe, when it raises the entry is not there."""
+
+    def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
+        """Begin as a fork: how what is kept here finds in `parent` what both share; None where it does not, and keeps that itself."""
 
     def close(self) -> None:
         """Let others write."""
@@ -57,6 +61,9 @@ class MemoryStorage:
 
     def append(self, entry: Entry, prev: bytes) -> None:
         """The log holds it already."""
+
+    def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
+        """The log holds them already."""
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -123,6 +130,20 @@ class JSONLStorage:
         except BaseException as failure:
             self._rewind_after(failure)
             raise
+
+    def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
+        """The way to the parent's file, relative, so that a folder of logs can be moved as one; what no file holds is written here."""
+        there, here = parent.path, self._file.parent
+        if there is not None:
+            try:
+                return os.path.relpath(there, here).replace(os.sep, "/")
+            except ValueError:  # another drive on Windows: no relative way leads there
+                return there.as_posix()
+        prev = GENESIS
+        for entry in shared:
+            self.append(entry, prev)
+            prev = entry.digest
+        return None
 
     def close(self) -> None:
         """Let others write; a second call does nothing."""

@@ -57,6 +57,8 @@ class Variation:
     """Vary every result, and not only in a rut."""
 
     def __post_init__(self) -> None:
+        if type(self.seed) is not int or type(self.window) is not int or not isinstance(self.similarity, float | int):
+            raise UsageError(f"{self}: seed and window are whole numbers, similarity a share")
         if self.window < 1 or not 0 < self.similarity <= 1:
             raise UsageError(f"window={self.window}, similarity={self.similarity}: at least one step, and a share above 0 and up to 1")
 

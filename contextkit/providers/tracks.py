@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from contextkit.canonical import canonical, parse
 from contextkit.layout.breakpoints import plan
 from contextkit.layout.layout import Layout
+from contextkit.layout.planning.choice import Choice, choose
+from contextkit.layout.planning.known import Known
 from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
 from contextkit.log.turns import Turns
@@ -43,18 +45,27 @@ class Tracks:
     def __init__(self) -> None:
         self._grown: dict[tuple[str, ...], tuple[int, _Grown]] = {}
 
-    def layout(self, log: Sequence[Entry], turns: Turns, provider: Provider, n_shared: int = 0) -> Layout:
+    def layout(
+        self, log: Sequence[Entry], turns: Turns, provider: Provider, n_shared: int = 0, known: Known | None = None
+    ) -> Layout:
         """The whole conversation so far, marked; costs what was added since the last call for this provider.
 
-        `n_shared`: how many entries of the order siblings send too; the end of them is marked.
+        `n_shared`: how many entries of the order siblings send too; the end of them is marked. `known`: what is known of the session.
         """
         grown = self._synced(log, turns, provider)
-        before = turns.n_before_last_assistant
-        previous = grown.n_after(before) if before is not None else 0
-        shared = grown.n_after(min(n_shared, len(turns.ordered)))
-        marks = plan(grown.track, len(grown.track), previous, provider.plan, shared)
+        previous, shared = _ends(grown, turns, n_shared)
+        if known is None:
+            marks = plan(grown.track, len(grown.track), previous, provider.plan, shared)
+        else:
+            marks = choose(grown.track, len(grown.track), previous, provider.plan, known, shared).marks
         track = _passed(grown.track, (log[sequence] for sequence in turns.passing), provider) if turns.passing else grown.track
         return Layout(track, len(track), marks)
+
+    def choice(self, log: Sequence[Entry], turns: Turns, provider: Provider, known: Known, n_shared: int = 0) -> Choice:
+        """What `layout` marks, with what was weighed."""
+        grown = self._synced(log, turns, provider)
+        previous, shared = _ends(grown, turns, n_shared)
+        return choose(grown.track, len(grown.track), previous, provider.plan, known, shared)
 
     def n_tokens(self, log: Sequence[Entry], turns: Turns, provider: Provider, first: int | None = None) -> int:
         """Tokens of the prompt from entry `first` of the order on; of all of it without one."""
@@ -64,7 +75,7 @@ class Tracks:
         return (ends[n - 1] if n else 0) - (ends[start - 1] if start else 0)
 
     def _synced(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
-        key = (provider.wire, provider.model.name, provider.telling, provider.announcing, provider.noticing)
+        key = (provider.wire, provider.name, provider.model.name, provider.telling, provider.announcing, provider.noticing)
         epoch, grown = self._grown.get(key, (-1, None))
         if grown is None or epoch != turns.epoch:
             grown = _headed(log, turns, provider)
@@ -76,6 +87,13 @@ class Tracks:
             grown.rendered.append(sequence)
             grown.ends.append(len(grown.track))
         return grown
+
+
+def _ends(grown: _Grown, turns: Turns, n_shared: int) -> tuple[int, int]:
+    """Segments of the request before, and of what siblings send too."""
+    before = turns.n_before_last_assistant
+    previous = grown.n_after(before) if before is not None else 0
+    return previous, grown.n_after(min(n_shared, len(turns.ordered)))
 
 
 def _told(entry: Entry, turns: Turns) -> Entry:

@@ -112,7 +112,7 @@ def masked(draw: st.DrawFn) -> list[Row]:
     """The same, with phases that tell the model something, and epochs that say something themselves."""
     rows = draw(conversations())
     told = st.sampled_from([{}, {"name": "p", "text": "Phase p."}, {"name": "p", "removed": ["f"]}, {"name": "p", "text": ""}])
-    more = {"phase": told, "epoch": st.sampled_from([{}, {"summary": [1]}])}
+    more = {"phase": told, "epoch": st.sampled_from([{}, {"summary": [{"type": "text", "text": "Said."}]}])}
     return [(kind, {**body, **draw(more[kind])} if kind in more else body) for kind, body in rows]
 
 

@@ -54,11 +54,16 @@ def read_line(line: bytes) -> tuple[Entry, bytes]:
         raise LogCorrupt("not a line of a contextkit log") from None
     if not is_ours:
         raise LogCorrupt("not as contextkit writes a line")
+    check(entry, prev)
+    return entry, prev
+
+
+def check(entry: Entry, prev: bytes) -> None:
+    """Raises `LogCorrupt`, with the reason only, for an entry whose digest is another's, or whose kind this version does not know."""
     if digest_of(prev, entry.kind, entry.at, entry.body) != entry.digest:
         raise LogCorrupt("its digest is not that of its content")
     if entry.kind not in KINDS:
         raise LogCorrupt(f"kind {entry.kind!r} is unknown to this version (a newer contextkit wrote it: upgrade)")
-    return entry, prev
 
 
 def is_torn(line: bytes) -> bool:

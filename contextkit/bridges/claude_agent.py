@@ -1,0 +1,82 @@
+"""The Claude Agent SDK: hooks that note where its CLI writes transcripts, and a report of them. It watches, and keeps nothing stable.
+
+    transcripts = Transcripts()
+    async for message in query(prompt="...", options=transcripts.watch(ClaudeAgentOptions(...))):
+        ...
+    print(transcripts.report())
+
+Takes the options of a session, gives the same with hooks added. The CLI is a process of its own that builds every request; hooks show what
+happens, never what is sent. So the causes are those a transcript can tell (a lifetime that passed, another model, a compaction, a changed
+setting, the provider's own verdict), not a changed tool or system text: for those, and for repairs, put `contextkit proxy` between, with
+`env={"ANTHROPIC_BASE_URL": …}` in the options. Tried with claude-agent-sdk 0.2.186 and the CLI it brings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from contextkit.bridges.bridge import framework
+from contextkit.importers.found import records_in
+from contextkit.importers.source import Faults
+from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.judged import judged
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.summary import Summary, summarise
+from contextkit.report.contents import Gathering
+from contextkit.report.terminal import text
+
+EVENTS = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStop", "PreCompact", "Stop")
+"""Hooks that are listened to: the first call of a session may be cut short, so each of them is told the path."""
+PATHS = ("transcript_path", "agent_transcript_path")
+"""What a hook is told, of the session and of a sub-agent that has ended."""
+
+
+class Transcripts:
+    """What one or more sessions wrote."""
+
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
+        """Their transcripts, in the order they were met."""
+        self.compactions: list[str] = []
+        """`auto` or `manual`, one for each time the CLI was about to rewrite a history."""
+
+    def watch(self, options: Any = None) -> Any:
+        """`options` with hooks added behind the caller's own; None for the SDK's defaults.
+
+        Raises `MissingExtra` where claude-agent-sdk is not installed.
+        """
+        sdk = framework("claude_agent_sdk", "the bridge to the Claude Agent SDK", "claude-agent")
+        given = sdk.ClaudeAgentOptions() if options is None else options
+        hooks = {**(given.hooks or {})}
+        for event in EVENTS:
+            hooks[event] = [*hooks.get(event, ()), sdk.HookMatcher(hooks=[self._hear])]
+        return replace(given, hooks=hooks)
+
+    async def _hear(self, told: Any, tool_use: str | None, context: Any) -> dict[str, Any]:
+        """Note what a hook was told; no opinion on what it asks."""
+        for path in (Path(told[name]) for name in PATHS if told.get(name)):
+            if path not in self.paths:
+                self.paths.append(path)
+        if told.get("hook_event_name") == "PreCompact":
+            self.compactions.append(told["trigger"])
+        return {}
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every call their transcripts tell of by now: bills, times, lanes; read anew each time."""
+        ledger = Ledger()
+        for record in records_in([str(path) for path in self.paths if path.is_file() and path.stat().st_size], Faults()):
+            ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
+        return ledger
+
+    def summary(self) -> Summary:
+        """The sums so far: `print(transcripts.summary())` is one line."""
+        return summarise(self.ledger.records)
+
+    def report(self, width: int = 100) -> str:
+        """Hit rate, cost, and every miss with its cause, for a terminal."""
+        gathered = Gathering()
+        gathered.add_all(judged(self.ledger.records))
+        return text(gathered.contents(""), width)

@@ -1,0 +1,253 @@
+"""Where the log of a fleet is kept: one session in the table `entry` of a Postgres database.
+
+Takes entries that are already frozen, gives them back byte for byte; knows nothing of what they mean, but for the parent a fork names.
+
+An append is one statement that expects the entry it follows to be the session's last, so of two writers one is told `ConcurrentAppend` and
+nothing is lost or doubled. No worker holds a lock, and none has to be the same as before. Bodies are `bytea`: `jsonb` would sort keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, LiteralString, Self, TypeGuard
+from urllib.parse import unquote
+
+from contextkit.errors import ConcurrentAppend, StorageError, UsageError
+from contextkit.log.entry import Entry
+from contextkit.log.jsonl.line import GENESIS
+from contextkit.log.postgres.connection import SERIALIZATION_FAILURE, Pool, Rows, Server, driver, is_passing, refused
+from contextkit.log.postgres.following import Following, channel_of
+from contextkit.log.postgres.reading import READ, Asked, read, reading
+from contextkit.log.storage import Storage
+
+MAX_SESSION_BYTES = 1_000
+"""Of a session's name: an index of Postgres takes rows of at most 2,704 bytes, of all its columns."""
+
+_CREATE: LiteralString = """
+create table if not exists entry (
+    session text not null, sequence bigint not null, kind text not null, at double precision not null,
+    body bytea not null, prev bytea not null, digest bytea not null, primary key (session, sequence)
+)
+"""
+_COLUMNS: LiteralString = """
+select column_name::text, data_type::text from information_schema.columns
+where table_name = 'entry' and table_schema = current_schema() order by ordinal_position
+"""
+_SCHEMA = [
+    ("session", "text"), ("sequence", "bigint"), ("kind", "text"), ("at", "double precision"),
+    ("body", "bytea"), ("prev", "bytea"), ("digest", "bytea"),
+]  # fmt: skip
+_LOCK: LiteralString = "select pg_advisory_xact_lock(7311145026432951)"
+"""Two workers that create the table at once would both find it missing."""
+_APPEND: LiteralString = """
+with kept as (
+    insert into entry (session, sequence, kind, at, body, prev, digest)
+    select %(session)s::text, %(sequence)s::bigint, %(kind)s::text, %(at)s::double precision, %(body)b, %(prev)b, %(digest)b
+    where coalesce((
+        select last.sequence = %(sequence)s::bigint - 1 and last.digest = %(prev)b from entry as last
+        where last.session = %(session)s::text order by last.sequence desc limit 1
+    ), %(is_first)s::boolean)
+    on conflict (session, sequence) do nothing
+    returning sequence
+)
+select case when %(notifies)s::boolean then pg_notify(%(channel)s::text, kept.sequence::text) end,
+    case current_setting('synchronous_commit') when 'off' then set_config('synchronous_commit', 'on', true) end
+from kept
+"""
+"""Answers a row where it was kept, none where another entry is the last. A database that would acknowledge before its disk is overruled."""
+_LAST: LiteralString = "select sequence, digest from entry where session = %(session)s::text order by sequence desc limit 1"
+_AT: LiteralString = "select digest from entry where session = %(session)s::text and sequence = %(sequence)s::bigint"
+_HOLDER: LiteralString = """
+select session from entry where session = any(%(sessions)s::text[]) and sequence = %(sequence)s::bigint and digest = %(digest)b limit 1
+"""
+_SCHEMES = ("postgresql://", "postgres://")
+
+
+class PostgresStorage:
+    """One session's entries in a database; any number of readers, and of writers one at a time, told apart at each append.
+
+    Raises `UsageError` for a server or session that names none, `MissingExtra` without psycopg. It connects when the log is loaded.
+    """
+
+    path: Path | None = None
+    """Never in a file."""
+
+    def __init__(self, server: str | Pool, session: str, *, notifies: bool = True) -> None:
+        """`server`: a connection string, or a pool of connections such as `psycopg_pool.ConnectionPool`.
+
+        `notifies`: whether followers are told of each append at once, which Postgres does one commit of a database at a time; else they
+        look every few seconds.
+        """
+        self.session = _named(session)
+        """Whose entries these are."""
+        self._server = Server(server)
+        self._told = {"session": session, "channel": channel_of(session), "notifies": notifies}
+        self._first, self._seen = 0, (-1, GENESIS)
+        self._doubt: bytes | None = None
+        self._lineage: list[str] = [session]
+
+    @classmethod
+    def at(cls, url: str) -> Self:
+        """The session a URL names: `postgresql://user@host/database?session=x`; what else stands behind the `?` is libpq's."""
+        base, _, query = url.partition("?")
+        given = [parameter.partition("=") for parameter in query.split("&") if parameter]
+        sessions = [unquote(value) for name, _, value in given if name == "session"]
+        if not is_url(url) or len(sessions) != 1:
+            raise UsageError("a session in Postgres is postgresql://user@host/database?session=name, with one session")
+        rest = "&".join("".join(parameter) for parameter in given if parameter[0] != "session")
+        return cls(f"{base}?{rest}" if rest else base, sessions[0])
+
+    def load(self) -> Iterator[Entry]:
+        """What the session holds now; a fork begins with what it shares with its parent. Raises `LogCorrupt` where the chain is broken."""
+        self._check_open()
+        lineage: list[str] = []
+        with self._faults("could not be read"):
+            entries = read(reading(self.session, -1, GENESIS, None, lineage), self._page)
+        self._lineage = lineage
+        if entries:
+            self._seen = entries[-1].sequence, entries[-1].digest
+        return iter(entries)
+
+    def append(self, entry: Entry, prev: bytes) -> None:
+        """Keep one more; when this returns the server has it on its disk.
+
+        Raises `ConcurrentAppend` when the session's last entry is not the one it follows, `StorageError` when the server refuses or is
+        gone. A connection lost on the way is made anew once; where that fails the entry may have been kept all the same, and the next
+        append says so.
+        """
+        self._check_open()
+        values = self._values(entry, prev)
+        with self._faults(f"entry {entry.sequence} could not be appended"):
+            try:
+                is_kept = self._keep(values)
+            except driver().Error as fault:
+                if not is_passing(fault):
+                    raise
+                is_kept = self._keep_again(values, may_be_there=fault.sqlstate != SERIALIZATION_FAILURE)
+            if not is_kept:
+                raise self._overtaken(entry)
+        self._doubt, self._seen = None, (entry.sequence, entry.digest)
+
+    def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
+        """Begin as a fork: the session that holds what is shared, where that is in this database; else it is written here, and None."""
+        sessions = parent._lineage if isinstance(parent, PostgresStorage) else []
+        with self._faults("could not be forked"):
+            last = {"sequence": shared[-1].sequence, "digest": shared[-1].digest}
+            holders = self._server.ask(_HOLDER, {"sessions": sessions, **last}) if sessions else []
+        if holders:
+            self._first = len(shared)
+            self._lineage = [self.session, *sessions]
+            return str(holders[0][0])
+        prev = GENESIS
+        for entry in shared:
+            self.append(entry, prev)
+            prev = entry.digest
+        return None
+
+    def follow(self, timeout: float | None = None, after: int | None = None) -> Iterator[Entry]:
+        """Entries behind the one this storage loaded or appended last, or behind `after`, as they come: each once, in order.
+
+        Ends when none came for `timeout` seconds (None: never). It holds a connection of its own. Raises `StorageError` when that is
+        lost, saying where to go on; `LogCorrupt` where the chain is broken.
+        """
+        return self._following(timeout, after).follow(self._server.settings())
+
+    def afollow(self, timeout: float | None = None, after: int | None = None) -> AsyncIterator[Entry]:
+        """`follow` for an event loop (on Windows a `SelectorEventLoop`: psycopg waits in no other)."""
+        return self._following(timeout, after).afollow(self._server.settings())
+
+    def close(self) -> None:
+        """Hang up; a pool stays open, it is the caller's. A second call does nothing."""
+        self._server.close()
+
+    def _following(self, timeout: float | None, after: int | None) -> Following:
+        self._check_open()
+        place = self._seen if after is None or after == self._seen[0] else (after, GENESIS if after < 0 else None)
+        return Following(self.session, *place, timeout)
+
+    def _page(self, asked: Asked) -> Rows:
+        """One answer of a reading; a line that broke while nobody spoke on it is made anew."""
+        try:
+            return self._server.ask(READ, asked)
+        except driver().Error as fault:
+            if not is_passing(fault):
+                raise
+        self._server.renew()
+        return self._server.ask(READ, asked)
+
+    def _values(self, entry: Entry, prev: bytes) -> dict[str, Any]:
+        named = {"sequence": entry.sequence, "kind": entry.kind, "at": entry.at, "body": entry.body, "prev": prev, "digest": entry.digest}
+        return {**named, **self._told, "is_first": entry.sequence == self._first}
+
+    def _keep(self, values: dict[str, Any]) -> bool:
+        return bool(self._server.ask(_APPEND, values))
+
+    def _keep_again(self, values: dict[str, Any], *, may_be_there: bool) -> bool:
+        """The same on a new line. The lost one may have kept it: then the row that is in the way is this very entry."""
+        try:
+            self._server.renew()
+            return self._keep(values) or (may_be_there and self._server.ask(_AT, values) == [(values["digest"],)])
+        except (driver().Error, StorageError) as fault:
+            self._doubt = values["digest"]
+            raise StorageError(
+                f"session {self.session!r}: the connection was lost while entry {values['sequence']} was appended, so it may be kept or not"
+                f" ({str(fault).partition(chr(10))[0]}): append again when the server is back; if it was kept, that raises ConcurrentAppend"
+            ) from fault
+
+    def _overtaken(self, entry: Entry) -> ConcurrentAppend:
+        rows = self._server.ask(_LAST, {"session": self.session})
+        last = f"entry {rows[0][0]} is its last" if rows else "it holds none"
+        there = self._server.ask(_AT, {"session": self.session, "sequence": entry.sequence})
+        is_ours = there == [(self._doubt,)]
+        who = "the entry that was in doubt when the connection was lost was kept" if is_ours else "another writer was first"
+        what_now = "nothing was appended: open the log again and decide anew"
+        return ConcurrentAppend(
+            f"session {self.session!r}: entry {entry.sequence} was to follow entry {entry.sequence - 1}, but {last}; {who}; {what_now}"
+        )
+
+    def _check_open(self) -> None:
+        if not self._server.is_open:
+            raise StorageError(f"session {self.session!r} is closed: open the log again")
+
+    @contextmanager
+    def _faults(self, what: str) -> Iterator[None]:
+        psycopg = driver()
+        try:
+            yield
+        except psycopg.Error as fault:
+            raise refused(fault, f"session {self.session!r}: {what}") from fault
+
+
+def create(server: str | Pool) -> None:
+    """Make the table `entry`, where it is not there yet, in the first schema of the search path. Raises `StorageError`."""
+    psycopg, place = driver(), Server(server)
+    try:
+        with psycopg.connect(**{**place.settings(), "autocommit": False}) as connection:
+            connection.execute(_LOCK)
+            connection.execute(_CREATE)
+            found = connection.execute(_COLUMNS).fetchall()
+    except psycopg.Error as fault:
+        raise refused(fault, "the table `entry` could not be made") from fault
+    if found != _SCHEMA:
+        raise StorageError(
+            "there is another table `entry` in this schema: give the log one of its own, with options=-csearch_path%3Dcontextkit in the URL"
+        )
+
+
+def is_url(place: object) -> TypeGuard[str]:
+    """Whether this names a Postgres database, and no folder."""
+    return isinstance(place, str) and place.startswith(_SCHEMES)
+
+
+def _named(session: str) -> str:
+    if not isinstance(session, str) or not session or "\0" in session:
+        raise UsageError(f"a session is text with no zero byte in it, not {session!r:.60}")
+    try:
+        n_bytes = len(session.encode())
+    except UnicodeEncodeError:
+        raise UsageError("a session's name holds a lone surrogate, which has no UTF-8 form: give another name") from None
+    if n_bytes > MAX_SESSION_BYTES:
+        raise UsageError(f"a session's name of {n_bytes} bytes: give one of at most {MAX_SESSION_BYTES}")
+    return session

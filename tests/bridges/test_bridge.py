@@ -1,0 +1,173 @@
+"""What every bridge shares, through the SDKs' own clients: no framework is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from contextkit.bridges.bridge import KEPT, Bridge
+from contextkit.bridges.claude_agent import Transcripts
+from contextkit.bridges.langchain import middleware
+from contextkit.bridges.mending import in_blocks
+from contextkit.bridges.openai_agents import model_provider
+from contextkit.bridges.pydantic_ai import capability
+from contextkit.errors import MissingExtra, PrefixBroken, UsageError
+from contextkit.ledger.exchange import Bodies, Outline
+from contextkit.ledger.ledger import Ledger
+from contextkit.lint.guard.tell import PrefixWarning
+
+pytest.importorskip("uvicorn", reason="the local provider needs the extra `server`")
+
+SYSTEM = "You are a careful researcher. Say what you found, and where. " * 120
+TOOLS = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in ("write", "read", "ask")]
+
+
+def body(n_said: int, system: str = SYSTEM, tools: list[Any] = TOOLS) -> dict[str, Any]:
+    """A loop's own body: plain strings, no marker."""
+    said = [{"role": ("user", "assistant")[n % 2], "content": f"This is turn {n}. " * 5} for n in range(2 * n_said - 1)]
+    return {"model": "claude-sonnet-5-5", "max_tokens": 20, "system": system, "tools": tools, "messages": said}
+
+
+@pytest.fixture
+def server() -> Any:
+    from contextkit.server import LocalServer
+
+    with LocalServer() as server:
+        yield server
+
+
+def test_a_plain_loop_gets_its_markers_and_its_bill(server: Any) -> None:
+    bridge = Bridge(on_break="raise")
+    with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
+        client = bridge.client(plain)
+        for turn in range(1, 6):
+            client.messages.create(**body(turn))
+    assert [exchange.usage for exchange in bridge.ledger] == [exchange.usage for exchange in server.ledger]
+    for exchange in bridge.ledger:
+        assert isinstance(exchange.prompt, Outline) and exchange.predicted is not None and exchange.usage is not None
+        assert exchange.predicted.read == exchange.usage.read
+    rate = bridge.summary().total.hit_rate
+    assert rate is not None and rate > 0.7 and bridge.repaired == {"sort-tools": 5, "place-breakpoints": 5}
+    assert len({exchange.session for exchange in bridge.ledger}) == 1
+
+
+def test_async_clients_and_streams_cross_too(server: Any) -> None:
+    bridge = Bridge()
+
+    async def turns() -> None:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any") as plain:
+            client = bridge.client(plain)
+            for turn in range(1, 4):
+                said = [{"role": "system", "content": SYSTEM}, *body(turn)["messages"]]
+                options: Any = {"model": "gpt-6.1-sol", "messages": said, "stream": True, "stream_options": {"include_usage": True}}
+                async for _ in await client.chat.completions.create(**options):
+                    pass
+
+    asyncio.run(turns())
+    assert [exchange.usage for exchange in bridge.ledger] == [exchange.usage for exchange in server.ledger]
+    assert all(exchange.first_byte_at is not None for exchange in bridge.ledger)
+
+
+def test_a_break_warns_or_stops_the_call(server: Any) -> None:
+    with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
+        for on_break, told in (("warn", pytest.warns(PrefixWarning, match="CKS01")), ("raise", pytest.raises(PrefixBroken, match="CKS01"))):
+            bridge = Bridge(on_break=on_break)  # type: ignore[arg-type]
+            client = bridge.client(plain)
+            client.messages.create(**body(1, f"{SYSTEM}It is 10:30."))
+            with told:
+                client.messages.create(**body(2, f"{SYSTEM}It is 10:31."))
+            assert bridge.findings[0].code == "CKS01" and "! CKS01" in bridge.report()
+    assert len(server.ledger) == 3
+
+
+def test_a_date_is_frozen_where_that_was_asked_for(server: Any) -> None:
+    bridge = Bridge(repairs=(*KEPT, "freeze-date"), on_break="raise")
+    with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
+        client = bridge.client(plain)
+        for turn, minute in enumerate((30, 31, 32), 1):
+            client.messages.create(**body(turn, f"{SYSTEM}It is 10:{minute}."))
+    assert bridge.summary().total.n_misses == 0 and bridge.repaired["freeze-date"] == 2
+
+
+def test_without_markers_the_report_says_why_nothing_is_read(server: Any) -> None:
+    bridge = Bridge(repairs=())
+    with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
+        client = bridge.client(plain)
+        for turn in (1, 2):
+            client.messages.create(**body(turn))
+    assert bridge.n_unmarked == 2 and "CKB01 2 calls" in bridge.report() and not bridge.repaired
+
+
+def test_the_file_is_a_ledger_without_text(server: Any, tmp_path: Path) -> None:
+    with Bridge(tmp_path / "runs.jsonl") as bridge, anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
+        bridge.client(plain).messages.create(**body(1))
+    assert len(Ledger.read(tmp_path / "runs.jsonl")) == 1
+    assert b"researcher" not in (tmp_path / "runs.jsonl").read_bytes()
+
+
+def test_a_model_without_a_row_is_kept_whole_with_secrets_covered() -> None:
+    from contextkit.server import LocalServer
+
+    bridge = Bridge()
+    with LocalServer(cache="vllm") as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as plain:
+        said: Any = [{"role": "user", "content": "my key is AKIAIOSFODNN7EXAMPLE"}]
+        bridge.client(plain).chat.completions.create(model="my-own-model", messages=said)
+    prompt = bridge.ledger[0].prompt
+    assert isinstance(prompt, Bodies) and b"AKIA****************" in prompt.request
+
+
+def test_a_failed_call_is_recorded_and_raised(server: Any) -> None:
+    server.script([{"fault": {"kind": "status", "status": 529}}])
+    bridge = Bridge()
+    with anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0) as plain, pytest.raises(anthropic.APIStatusError):
+        bridge.client(plain).messages.create(**body(1))
+    assert [exchange.error for exchange in bridge.ledger] == ["529"]
+
+
+def test_only_a_client_of_the_two_sdks_can_be_followed() -> None:
+    with pytest.raises(UsageError, match="dict cannot be followed"):
+        Bridge().client({})
+    with pytest.raises(UsageError, match="there is no repair 'magic'"):
+        Bridge(repairs=("magic",))
+
+
+SPELLINGS = (
+    '{"messages":[{"role":"user","content":"a \\"quoted\\" one"},{"role":"user","content":[{"type":"text","text":"b"}]}]}',
+    '{"system":"s","messages":[{"content":"","role":"user"}]}', '{"messages":"no list"}', "[]", "not json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_spelling_out_changes_no_meaning(text: str) -> None:
+    spelled = in_blocks("anthropic_messages", text.encode())
+    assert in_blocks("anthropic_messages", spelled) == spelled
+    if text.startswith("{") and "no list" not in text:
+        one, other = json.loads(text), json.loads(spelled)
+        for before, after in zip(one["messages"], other["messages"], strict=True):
+            content = before["content"]
+            assert after["content"] == ([{"type": "text", "text": content}] if isinstance(content, str) and content else content)
+
+
+MISSING: dict[str, tuple[str, Callable[[], Any]]] = {
+    "langchain": ("langchain", lambda: middleware(Bridge())),
+    "pydantic_ai": ("pydantic-ai", lambda: capability(Bridge())),
+    "agents": ("openai-agents", lambda: model_provider(Bridge())),
+    "claude_agent_sdk": ("claude-agent", lambda: Transcripts().watch()),
+}
+
+
+@pytest.mark.parametrize("module", MISSING)
+def test_a_framework_that_is_not_there_is_named_with_its_command(module: str) -> None:
+    if importlib.util.find_spec(module) is not None:
+        pytest.skip(f"{module} is installed")
+    extra, call = MISSING[module]
+    with pytest.raises(MissingExtra, match=rf'pip install "contextkit\[{extra}\]"'):
+        call()
