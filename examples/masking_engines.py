@@ -1,14 +1,12 @@
 """The same phases on vLLM, SGLang and llama.cpp: the definitions stay, and a grammar of the engine keeps the model to the phase."""
 
-from dataclasses import replace
-
 import openai
 from provider import SYSTEM, asks, says
 
-from contextkit import Context, OpenAIChat, Phase, Phases, Tool
-from contextkit.models import model_named, register
-from contextkit.providers.masking.engines import ENGINES, engine_fields, engine_row, prefilled
+from contextkit import Context, Phase, Phases, Tool
+from contextkit.providers.masking.engines import ENGINES
 from contextkit.providers.masking.formats import FORMATS, name_regex
+from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.server import LocalServer
 
 NAMES = ["browser_open", "browser_close", "notes_read", "report_draft", "report_send"]
@@ -23,29 +21,24 @@ PHASES = Phases(
     start="browse",
 )
 REPLIES = [asks(("browser_close", {})), asks(("report_draft", {})), says("The draft is written.")]
-MODEL, FORMAT = "Qwen/Qwen3-8B", FORMATS["qwen"]
-register(replace(model_named("gpt-4o"), name=MODEL, provider="self-hosted"))
 
 for engine in ENGINES:
-    context = Context(OpenAIChat(MODEL, system_role="system"), system=SYSTEM, tools=TOOLS, phases=PHASES)
+    provider = OpenAICompatible("Qwen/Qwen3-8B", host=engine, call_format="qwen")
+    context = Context(provider, system=SYSTEM, tools=TOOLS, phases=PHASES)
     context.user("Close the browser and draft the report.")
     print(f"\n{engine}: the local server checks requests as it does, and bills by its cache")
     with LocalServer(REPLIES, cache=engine) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
         while not context.finished:
-            mask = context.request().mask.mask
-            allowed = [tool for tool in TOOLS if tool.name in mask.allowed]
-            request = context.request(**engine_fields(engine, mask, allowed, FORMAT))
+            request = context.request()
             reply = request.send(client)
-            cached = reply.usage.prompt_tokens_details.cached_tokens
-            print(f"  {context.phase}: {engine_row(engine, mask).mechanism}; {cached} of {reply.usage.prompt_tokens} tokens cached")
+            cached, mask = reply.usage.prompt_tokens_details.cached_tokens, request.mask
+            print(f"  {context.phase}: {mask.mechanism}, held by the {mask.enforced_by}, {mask.cost_tokens} tokens;", end=" ")
+            print(f"{cached} of {reply.usage.prompt_tokens} tokens cached")
             context.receive(reply, request)
             for call in context.calls:
                 context.result(call, call.run())
 
 print("\nFor engines and parsers without structural tags, an expression; for all, the beginning of the call:")
-print(name_regex(FORMAT, ["browser_open", "browser_close"]))
-browsing = Context(OpenAIChat(MODEL), tools=TOOLS, phases=Phases({"browse": Phase(allow=["browser_*"], require=True)}, start="browse"))
-browsing.user("Open the page.")
-for name, form in FORMATS.items():
-    message, fields = prefilled("vllm", browsing.request().mask.mask, form)
-    print(f"{name}: the reply begins {message['content']!r}, with {fields}")
+print(name_regex(FORMATS["qwen"], ["browser_open", "browser_close"]))
+for host in ("vllm", "sglang", "llamacpp", "mistral"):
+    print(host, *OpenAICompatible("a-model", host=host, prompt_cache_key="k").prefilled('<tool_call>\n{"name": "browser_'))

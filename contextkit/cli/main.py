@@ -26,6 +26,7 @@ COMMANDS = {
     "report": "contextkit.cli.report",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
+    "template": "contextkit.cli.template.command",
     "whatif": "contextkit.cli.whatif.command",
 }
 """Command → module that holds a `command`; imported when it is called, so that `--help` is quick."""
@@ -70,6 +71,7 @@ def cli() -> None:
     contextkit serve --port 8089                 a local provider for tests
     contextkit proxy --upstream https://…        pass calls on, record them, say what breaks
     contextkit simulate traces/ --capacity 10k   what an engine's cache would have done with a trace
+    contextkit template check chat.jinja body.json   whether a chat template keeps each prompt a prefix of the next
     contextkit explain-edit --delete 33 13       why an edit costs what it costs, row by row
     """
 

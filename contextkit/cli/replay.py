@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.canonical import Json, canonical
-from contextkit.errors import UsageError
+from contextkit.errors import LogCorrupt, UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
+from contextkit.memory.memory import Memory
 from contextkit.providers.provider import Provider
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-5.6-sol", "openai-responses": "gpt-5.6-sol"}
 """Provider → the model asked where none is named."""
+SMALL_TOKENS = 250
+"""Results above this are offloaded where nothing is said: in the recorded session nine tenths of the bytes of all results."""
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 20_000}
 """Thinking level of a recording → tokens; a model that takes efforts gets the level itself."""
 MAX_TOKENS = 21_000
@@ -34,15 +37,26 @@ MAX_TOKENS = 21_000
 @click.option("--provider", "name", type=click.Choice(list(MODELS)), default="anthropic", show_default=True, help="Endpoint to speak.")
 @click.option("--model", help="Model to ask.  [default: claude-opus-4-5, or gpt-5.6-sol]")
 @click.option("--via", type=click.Choice(["sdk", "direct"]), default="sdk", show_default=True, help="The real client, or no HTTP at all.")
+@click.option("--offload", "is_offloaded", is_flag=True, help="Say it twice: as recorded, and with large results kept in files.")
+@click.option("--above-tokens", type=click.IntRange(min=2), help="What is a large result, with --offload.  [default: 250]")
+@click.option("--memory", "folder", type=click.Path(file_okay=False), help="Keep the files here, with --offload.  [default: nowhere]")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object, every call's bill included.")
-def command(path: str, name: str, model: str | None, via: str, as_json: bool) -> None:
+def command(
+    path: str, name: str, model: str | None, via: str, is_offloaded: bool, above_tokens: int | None, folder: str | None, as_json: bool
+) -> None:
     """Say a recorded session (a pi session file) again through Context, against the local provider, at its recorded times.
 
     \b
     contextkit replay session.jsonl
     contextkit replay session.jsonl --provider openai-chat --model gpt-6.1-sol --json
+    contextkit replay session.jsonl --offload --above-tokens 1000 --memory kept/
     """
     asked = model or MODELS[name]
+    if is_offloaded:
+        _offloaded(path, name, asked, via, above_tokens or SMALL_TOKENS, folder, as_json)
+        return
+    if above_tokens is not None or folder is not None:
+        raise UsageError("--above-tokens and --memory say how results are offloaded: give --offload as well")
     with _counter(is_shown=sys.stderr.isatty() and not as_json) as progress:
         _, ledger = replayed(path, name, asked, via, progress)
     summary = summarise(ledger)
@@ -57,9 +71,11 @@ def command(path: str, name: str, model: str | None, via: str, as_json: bool) ->
 
 def replayed(
     path: str | Path, name: str, model: str, via: str, progress: Callable[[int], None] = lambda n: None,
-    observe: Callable[[Request], None] = lambda request: None,
+    observe: Callable[[Request], None] = lambda request: None, memory: Memory | None = None,
 ) -> tuple[Context, Ledger]:  # fmt: skip
     """The conversation a replay leaves behind, and every call with its bill; `observe` is shown every request before it leaves.
+
+    With a `memory` large results go to its files as they are said.
 
     Raises `UnreadableLog` for what is no pi session, `UnknownModel` for a model without a row, `UsageError` for another provider's.
     """
@@ -67,14 +83,32 @@ def replayed(
     from contextkit.cli.roads import ROADS
     from contextkit.importers.pi import read_pi
 
-    build = _PROVIDERS[name]
+    build = provider_of(name)
     provider = build(model, "off")
     if provider.model.provider != provider.name:
         owner = provider.model.provider
         raise UsageError(f"--provider {name} has no {model}: it is a model of {owner}; leave --model out for {MODELS[name]}")
     recording = read_pi(path)
     with ROADS[via](provider.wire) as road:
-        return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe).run()
+        return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe, memory).run()
+
+
+def _offloaded(path: str, name: str, model: str, via: str, above_tokens: int, folder: str | None, as_json: bool) -> None:
+    """Say it twice and compare. Raises `LogCorrupt` where a result does not come back as it was."""
+    from contextkit.cli.offload.compared import compared, memory_at, shown
+
+    with _counter(is_shown=sys.stderr.isatty() and not as_json) as progress, memory_at(folder, above_tokens) as memory:
+        plain = replayed(path, name, model, via, progress)
+        found = compared(plain, replayed(path, name, model, via, progress, memory=memory))
+    head = f"{path} · replayed twice on {model} via {via}: as recorded, and with results above {above_tokens:,} tokens kept in files"
+    click.echo(canonical(asdict(found)) if as_json else f"{head}\n{shown(found)}")
+    if found.n_restored < found.n_results:
+        raise LogCorrupt(f"{found.n_results - found.n_restored} results did not come back from their files as they were")
+
+
+def provider_of(name: str) -> Callable[[str, str], Provider]:
+    """(model, thinking level) → the provider that asks it, for a name of `MODELS`."""
+    return _PROVIDERS[name]
 
 
 @contextmanager

@@ -31,6 +31,8 @@ from contextkit.importers.recording import (
 )
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
+from contextkit.log.variation import Variation
+from contextkit.memory.memory import Memory
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
 
@@ -74,13 +76,18 @@ class Replay:
     progress: Callable[[int], None] = field(default=lambda n: None)
     observe: Callable[[Request], None] = field(default=lambda request: None)
     """Called with every request that is sent."""
+    memory: Memory | None = None
+    """Where large results go; None: they stay in the window."""
+    variation: Variation | None = None
+    """In which forms results are told; None: as they are."""
     bills: list[Exchange] = field(default_factory=list)
     _entries: list[int | None] = field(default_factory=list)
     """Event → entry it became."""
 
     def run(self) -> tuple[Context, Ledger]:
         """Say everything; the context, and its ledger with every call billed."""
-        context = Context(self.provider(self.recording.effort), system=SYSTEM, tools=stand_ins(self.recording), clock=self.clock)
+        given: dict[str, Any] = {"system": SYSTEM, "tools": stand_ins(self.recording), "clock": self.clock}
+        context = Context(self.provider(self.recording.effort), memory=self.memory, variation=self.variation, **given)
         for event in self.recording.events:
             self._entries.append(self._say(event, context))
         ledger = Ledger()

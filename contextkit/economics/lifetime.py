@@ -69,6 +69,36 @@ def break_even_share(prefix_tokens: int, new_tokens: int, row: Model, price: Pri
 
 
 @dataclass(frozen=True, slots=True)
+class Storage:
+    """What keeping a content costs that is made by a call of its own and stored by the hour (Gemini)."""
+
+    n_tokens: int
+    """Its size."""
+    ttl_seconds: float
+    """How long it is kept."""
+    made_usd: float | None
+    """What making it costs: plain input; None where the model has no price."""
+    kept_usd: float
+    """What storing it costs, to the second."""
+    reads_to_pay: float | None
+    """Requests that must read it before it is cheaper than sending it each time; None where no price is known, or none ever is."""
+
+
+def storage(n_tokens: int, ttl_seconds: float, usd_per_mtok_hour: float, price: Price) -> Storage:
+    """Tokens x hours x price, and how many reads pay for it and for making it: each saves what plain input costs above a read.
+
+    >>> from contextkit.prices import cost_usd
+    >>> kept = storage(50_000, 3600, 4.5, lambda usage: cost_usd("google", "gemini-2.5-pro", usage))
+    >>> round(kept.made_usd, 4), round(kept.kept_usd, 4), round(kept.reads_to_pay, 2)
+    (0.0625, 0.225, 5.11)
+    """
+    plain, read = price(Usage(n_tokens, 0, 0, 0, 0)), price(Usage(0, n_tokens, 0, 0, 0))
+    kept = n_tokens / 1e6 * ttl_seconds / 3600 * usd_per_mtok_hour
+    pays = None if plain is None or read is None or plain <= read else (plain + kept) / (plain - read)
+    return Storage(n_tokens, ttl_seconds, plain, kept, pays)
+
+
+@dataclass(frozen=True, slots=True)
 class Upkeep:
     """One way to have the prefix in the cache at the next call."""
 

@@ -14,24 +14,34 @@ from contextkit.log.entry import Entry, Kind
 from contextkit.log.turns import Turns
 from contextkit.log.variation import Steps, Variation, unvaried, varied
 from contextkit.memory.memory import Memory
-from contextkit.memory.offload import offload, restore
+from contextkit.memory.offload import Offload, Offloaded, offload, restore, size_of
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import Reference
 from contextkit.tools.toolbox import Toolbox
 
-_READERS = frozenset({"read_reference"})
-"""Tools whose result is a piece of what was kept outside, and stays in the window."""
+_READER = "read_reference"
+"""The tool whose result is a piece of what was kept outside, and stays in the window."""
+_TELLING = frozenset({"opened", "epoch", "tools"})
+"""Entries that may tell the model of tools."""
+
+
+NO_READER = (
+    "the model has no read_reference, as this conversation was begun without a memory: open it with tools=[…], memory=…, "
+    "allow_new_head=True, or give it context.late_tools(context.memory.tools())"
+)
 
 
 class Keeping:
     """A memory, or none, at work in one conversation."""
 
-    __slots__ = ("_recital", "_steps", "memory", "variation")
+    __slots__ = ("_recital", "_steps", "can_read", "memory", "variation")
 
     def __init__(self, memory: Memory | None, variation: Variation | None, log: Iterable[Entry]) -> None:
         if not isinstance(variation, Variation | None):
             raise UsageError(f"variation is a contextkit.Variation, not {type(variation).__name__}")
         self.memory, self.variation = memory, variation
+        self.can_read = False
+        """Whether the model has the tool that reads references: not where the conversation was begun without a memory."""
         self._recital = Recital()
         self._steps = Steps() if variation is None else Steps(variation.window, variation.similarity)
         for entry in log:
@@ -58,6 +68,10 @@ class Keeping:
         if self.memory is None:
             return
         self._recital.feed(entry)
+        if entry.kind in _TELLING and (told := parse(entry.body).get("tools")) is not None:
+            self.can_read = any(_READER in (one.get("name"), one.get("definition", {}).get("name")) for one in told) or (
+                self.can_read and entry.kind == "tools"
+            )
         for reference in references_of(entry):
             self.memory.references.add(reference)
 
@@ -70,21 +84,28 @@ class Keeping:
 
     def written(self, body: Mapping[str, Json], source: str | None = None) -> Json:
         """Body of a result about to be written: what is large stored, told in another form where that is due."""
+        if not isinstance(source, str | None):
+            raise UsageError(f"source is the URL or path a result came from, not {type(source).__name__}")
         if self.variation is not None and (self.variation.is_always or self._steps.is_in_rut):
             return varied(self._kept(body, source), self.variation.form(body["call_id"], self._steps.forms))
         return self._kept(body, source)
 
     def _kept(self, body: Mapping[str, Json], source: str | None = None) -> Json:
         """Body of a result, its large parts stored. Where the store takes no more, they stay in the window, with a warning."""
-        if self.memory is None or self.memory.offload is None or body["name"] in _READERS:
+        if self.memory is None or self.memory.offload is None or body["name"] == _READER:
             return body
         try:
-            found = offload(body["content"], self.memory.files, self.memory.offload, is_error=body["is_error"], source=source)
+            found = self._offloaded(body, self.memory, self.memory.offload, source)
         except MemoryRefused as refused:
-            warnings.warn(f"a result of {body['name']!r} stays in the window, the memory did not take it: {refused}", stacklevel=5)
+            warnings.warn(f"a result of {body['name']!r} stays in the window: {refused}", stacklevel=5)
             return body
         told = {"references": [reference.body for reference in found.references]} if found.references else {}
         return {**body, "content": found.content, **told}
+
+    def _offloaded(self, body: Mapping[str, Json], memory: Memory, rule: Offload, source: str | None) -> Offloaded:
+        if not self.can_read and any(size_of(part, rule) > rule.above_bytes for part in body["content"]):
+            raise MemoryRefused(NO_READER)
+        return offload(body["content"], memory.files, rule, is_error=body["is_error"], source=source)
 
     def restored(self, entry: Entry) -> list[Json]:
         """The parts of a result as the tool gave them.

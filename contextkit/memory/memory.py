@@ -17,6 +17,8 @@ from contextkit.memory.reference import References, passage
 from contextkit.memory.todo import Todo
 from contextkit.tools.tool import Tool, tool
 
+READ_CHARACTERS = 8_000
+"""What one reading gives at most, where half of the smallest offloaded result is not more: about 2,000 tokens."""
 _RULES: dict[str, Any] = {"offload": Offload, "recitation": Recitation, "todo": Todo}
 
 
@@ -33,7 +35,9 @@ class Memory:
     ) -> None:  # fmt: skip
         """`todo` is a path in `files`; `fetch` gets the bytes of a source that was not stored."""
         if not isinstance(files, FileMemory):
-            raise UsageError(f"a memory is a contextkit.FileMemory, or a Memory over one, not {type(files).__name__}")
+            raise UsageError(f"a memory is a contextkit.FileMemory, or a Memory over one, not {type(files).__name__}: FileMemory(folder)")
+        if fetch is not None and not callable(fetch):
+            raise UsageError(f"fetch is a function from a source to its bytes, not {type(fetch).__name__}")
         self.files, self.offload, self.recitation, self.fetch = files, offload, recitation, fetch
         self.todo = Todo(files, todo) if isinstance(todo, str) else todo
         self.references = References()
@@ -41,7 +45,8 @@ class Memory:
         self._has_file_tool = has_file_tool
         for name, kind in _RULES.items():
             if not isinstance(getattr(self, name), kind | None):
-                raise UsageError(f"{name} is a contextkit.memory.{kind.__name__} or None, not {type(getattr(self, name)).__name__}")
+                given = type(getattr(self, name)).__name__
+                raise UsageError(f"{name} is {'a path, ' * (name == 'todo')}a contextkit.memory.{kind.__name__} or None, not {given}")
 
     @classmethod
     def of(cls, memory: Memory | FileMemory) -> Memory:
@@ -55,7 +60,7 @@ class Memory:
         return [*files, *reading, *(self.todo.tools() if self.todo is not None else [])]
 
     def _reading(self) -> Callable[..., str]:
-        most = (self.offload or Offload()).above_tokens * BYTES_PER_TOKEN // 2
+        most = max((self.offload or Offload()).above_tokens * BYTES_PER_TOKEN // 2, READ_CHARACTERS)
 
         def read_reference(id: str, start_line: int = 1, n_lines: int = 200) -> str:
             """Read lines of something kept outside, by the id its reference shows.
@@ -64,6 +69,7 @@ class Memory:
                 id: The reference, as it was shown.
                 start_line: The first line to read, counted from 1.
                 n_lines: How many lines to read at most.
+
             """
             reference = self.references.named(id)
             content = bytes_of(reference, self.files, self.fetch)

@@ -38,10 +38,18 @@ class Offload:
     """Whether content that names its source is stored as well; if not, only its digest is kept, and it must be fetched again."""
 
     def __post_init__(self) -> None:
+        for name in "above_tokens", "preview_tokens":
+            if type(getattr(self, name)) is not int:
+                raise UsageError(f"{name}={getattr(self, name)!r}: a number of tokens")
         if self.preview_tokens < 1 or self.above_tokens < 2 * self.preview_tokens:
             raise UsageError(
                 f"above_tokens={self.above_tokens}, preview_tokens={self.preview_tokens}: a preview is at most half of what it stands for"
             )
+
+    @property
+    def above_bytes(self) -> int:
+        """`above_tokens`, as the size of a part is measured."""
+        return self.above_tokens * BYTES_PER_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ def offload(parts: list[Json], files: FileMemory, rule: Offload, *, is_error: bo
     content, references = list(parts), []
     for index, part in enumerate(parts):
         found = _content(part, rule)
-        if found is None or len(found[1]) <= rule.above_tokens * BYTES_PER_TOKEN:
+        if found is None or len(found[1]) <= rule.above_bytes:
             continue
         reference = _referred(index, part, *found, is_error, source)
         if source is None or rule.keeps_sources:
@@ -70,6 +78,12 @@ def offload(parts: list[Json], files: FileMemory, rule: Offload, *, is_error: bo
         references.append(reference)
         content[index] = {"type": "text", "text": shown(reference, found[1], rule)}
     return Offloaded(content, tuple(references))
+
+
+def size_of(part: Json, rule: Offload) -> int:
+    """Bytes of a part that could go to a file; 0 where nothing of it may."""
+    found = _content(part, rule)
+    return 0 if found is None else len(found[1])
 
 
 def restore(
@@ -99,10 +113,15 @@ def bytes_of(reference: Reference, files: FileMemory, fetch: Callable[[str], byt
     """
     try:
         return files.version(reference.digest)
-    except FileMissing:
-        if reference.source is None or fetch is None:
+    except FileMissing as missing:
+        if reference.source is None:
             raise
+        if fetch is None:
+            where = f"{reference.source}, and only its digest here: give Memory(…, fetch=…) a function that gets its bytes"
+            raise FileMissing(f"the content of reference {reference.id} is at its source, {where}") from missing
     value = fetch(reference.source)
+    if not isinstance(value, bytes):
+        raise UsageError(f"fetch({reference.source!r}) gives bytes, not {type(value).__name__}: the digest is over them")
     if sha256(value).hexdigest() != reference.digest:
         raise SourceChanged(f"{reference.source} no longer says what reference {reference.id} names: it was changed since")
     return value

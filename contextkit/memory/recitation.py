@@ -34,8 +34,8 @@ class Recitation:
     def __post_init__(self) -> None:
         for name in "every_replies", "every_calls", "beyond_tokens":
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name}={value}: 1 or more, or None to leave this reason out")
+            if value is not None and (type(value) is not int or value < 1):
+                raise UsageError(f"{name}={value!r}: a whole number of 1 or more, or None to leave this reason out")
 
 
 class Recital:

@@ -13,6 +13,8 @@ from contextkit.errors import FileMissing, InvalidCall
 
 ID_DIGITS = 16
 """Hexadecimal digits of a digest that name a reference: 64 bits, a billion references collide with a chance of 3 %."""
+FEWEST_DIGITS = 6
+"""Of a digest, that may name a reference where no other begins so."""
 LINE_CHARACTERS = 2_000
 """A longer line is read as several: minified JSON and HTML are one line otherwise."""
 
@@ -77,11 +79,15 @@ class References:
     def named(self, name: str) -> Reference:
         """By its id, or enough of its digest to tell it from the others. Raises `FileMissing`."""
         wanted = name.strip().lower()
-        found = [self._by_id[wanted[:ID_DIGITS]]] if wanted[:ID_DIGITS] in self._by_id else []
-        if len(found) == 1 and found[0].digest.startswith(wanted):
+        exact = self._by_id.get(wanted[:ID_DIGITS])
+        if exact is not None and exact.digest.startswith(wanted):
+            return exact
+        found = [one for one in self._by_id.values() if one.digest.startswith(wanted)] if len(wanted) >= FEWEST_DIGITS else []
+        if len(found) == 1:
             return found[0]
-        known = ", ".join(list(self._by_id)[-5:]) or "none yet"
-        raise FileMissing(f"no reference is named {name!r}; the latest are: {known}")
+        known = ", ".join([one.id for one in found] or list(self._by_id)[-5:]) or "none yet"
+        how_many = f"{len(found)} references are named" if found else "no reference is named"
+        raise FileMissing(f"{how_many} {name!r}; {'they' if found else 'the latest'} are: {known}")
 
 
 def lines_of(text: str) -> list[str]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from contextkit.errors import FileMissing, ToolRefusal, UsageError
+from contextkit.memory.files.names import names_of
 from contextkit.memory.filestore import FileMemory
 from contextkit.tools.tool import Tool, tool
 
+T = TypeVar("T", int, str)
 STATES = {" ": "open", "x": "done", "-": "dropped"}
 """What stands in the box of an item → what it is."""
 _BOXES = {state: box for box, state in STATES.items()}
@@ -50,11 +52,13 @@ def parse_items(markdown: str) -> list[Item]:
 
 
 class Todo:
-    """The list at `path` of a store."""
+    """The list at `path` of a store; raises `PathRefused` for a path that may not be there."""
 
     def __init__(self, files: FileMemory, path: str = "todo.md") -> None:
         if not isinstance(files, FileMemory):
             raise UsageError(f"Todo(files, path): files is a contextkit.FileMemory, not {type(files).__name__}")
+        if not isinstance(path, str) or not names_of(path):
+            raise UsageError(f"path={path!r}: the name of a markdown file in the store, such as todo.md")
         self._files, self.path = files, path
 
     @property
@@ -72,19 +76,21 @@ class Todo:
 
     def add(self, texts: Iterable[str], before: int | None = None) -> list[Item]:
         """Put new items behind all others, or before item `before` (from 1). Raises `ToolRefusal` like every change here."""
-        new = [Item(_words(text)) for text in texts]
+        new = [Item(_words(text)) for text in _each(texts, str, "texts")]
         if not new:
             raise ToolRefusal("nothing to add: give items, a list of texts")
         return self._changed(lambda items: _inserted(items, new, before))
 
     def mark(self, numbers: Iterable[int], state: str) -> list[Item]:
         """Set items (from 1) to open, done or dropped."""
-        wanted = set(numbers)
+        wanted = set(_each(numbers, int, "numbers"))
+        if state not in _BOXES:
+            raise UsageError(f"state={state!r}: one of {', '.join(_BOXES)}")
         return self._changed(lambda items: _marked(items, wanted, state))
 
     def reorder(self, numbers: Iterable[int]) -> list[Item]:
         """Bring the items into this order; those not named follow as they stood."""
-        first = list(numbers)
+        first = _each(numbers, int, "numbers")
         return self._changed(lambda items: _reordered(items, first))
 
     def told(self, most: int = 50) -> str:
@@ -122,6 +128,7 @@ def _keeping(todo: Todo) -> Callable[..., str]:
             items: Texts to add, one line each.
             numbers: Numbers of the items meant, as the list shows them.
             before: Where to add: before the item of this number. At the end if left out.
+
         """
         _ACTIONS[action](todo, items or [], numbers or [], before)
         lines = [f"{number}. [{_BOXES[item.state]}] {item.indent}{item.text}" for number, item in enumerate(todo.items, 1)]
@@ -143,6 +150,16 @@ _ACTIONS: dict[str, Callable[[Todo, list[str], list[int], int | None], object]] 
     "reorder": lambda todo, items, numbers, before: todo.reorder(numbers),
 }
 """Action → what it does."""
+
+
+def _each(values: Iterable[T], kind: type[T], name: str) -> list[T]:
+    """A list of them. Raises `UsageError` for one that stands alone, and for what is something else."""
+    found = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+    other = next((value for value in found if type(value) is not kind), None)
+    if other is not None or found == [values]:
+        example = kind(1) if other is not None else found[0]
+        raise UsageError(f"{name} is a list of {kind.__name__}, for example [{example!r}], not {values!r}")
+    return found
 
 
 def _item(line: str) -> Item | None:

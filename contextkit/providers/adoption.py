@@ -15,6 +15,7 @@ from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.turns import Turns
+from contextkit.providers.parameters import MODEL_FIELDS
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Provider, Reply, Turn
 
@@ -94,7 +95,8 @@ def adopt(provider: Provider, body: Json) -> tuple[Json, Json, list[Turn]]:
     Raises `UnreadableRequest` where it is not one of this endpoint, `InvalidCall` where calls and results do not fit.
     """
     check_provider(provider)
-    fields = {**body, "model": provider.model.name} if isinstance(body, Mapping) else body
+    named = next((field for field in MODEL_FIELDS if field in provider.params), "model")
+    fields = {**body, named: provider.model.name} if isinstance(body, Mapping) else body
     try:
         provider.parse(fields)
         system, definitions, turns = provider.turns(fields)

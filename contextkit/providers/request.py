@@ -20,8 +20,9 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
 from contextkit.layout.layout import Layout
 from contextkit.models import Model
+from contextkit.providers.blockwise.roads import ROADS, called
 from contextkit.providers.masking.lowering import Lowered
-from contextkit.providers.parameters import OUTPUT_FIELDS
+from contextkit.providers.parameters import output_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,33 +126,34 @@ class Request(Mapping[str, Json]):
     @property
     def overflow(self) -> Overflow | None:
         """None while prompt and output fit the model's window; otherwise by how much, and what can be done."""
-        asked = next((self.params[key] for key in OUTPUT_FIELDS if self.params.get(key) is not None), 0)
+        asked = output_tokens(self.params)
         n_tokens, window = self.predicted.prompt or 0, self.model.window_tokens
         return Overflow(n_tokens, window) if n_tokens + asked > window else None
 
     def send(self, client: Any) -> Any:
-        """Post it through `client` (`anthropic.Anthropic()` or `openai.OpenAI()`) and return the SDK's typed reply."""
+        """Post it through `client` (`anthropic.Anthropic()` or `openai.OpenAI()`) and return the SDK's typed reply.
+
+        boto3 and google-genai take no prepared bytes: there it is their typed method, called with `**request`.
+        """
+        if road := ROADS.get(self.wire):
+            return self._typed(called(road.method, road, client))
         _check(client, ENDPOINTS[self.wire].sdk, is_async=False)
-        body, options = self.body, self._options(client)
-        try:
-            return client.post(self.path, content=body, **options)
-        except BaseException as error:
-            self._failed(error)
-            raise
+        return self._open(client, self.body, self._options(client))
 
     async def asend(self, client: Any) -> Any:
         """`send` for `AsyncAnthropic` and `AsyncOpenAI`; the bytes are joined off the event loop."""
+        if road := ROADS.get(self.wire):
+            method = road.amethod(client)
+            return await (asyncio.to_thread(self._typed, called(road.method, road, client)) if method is None else self._atyped(method))
         _check(client, ENDPOINTS[self.wire].sdk, is_async=True)
         options = self._options(client)
         body = await asyncio.to_thread(lambda: self.body)
-        try:
-            return await client.post(self.path, content=body, **options)
-        except BaseException as error:
-            self._failed(error)
-            raise
+        return await self._opening(client, body, options)
 
     def stream(self, client: Any) -> Any:
         """The SDK's stream of events (a coroutine of one, for an async client); iterate it through `context.stream(…)`."""
+        if road := ROADS.get(self.wire):
+            return road.events(self._typed(called(road.streaming, road, client)))
         endpoint = ENDPOINTS[self.wire]
         _check(client, endpoint.sdk, is_async=None)
         body = self.layout.body(canonical({**self.params, **endpoint.streaming}))
@@ -159,6 +161,20 @@ class Request(Mapping[str, Json]):
         decoder = _stream_class(endpoint.sdk, endpoint.event, is_async)
         options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": decoder, "options": self._headers()}
         return self._opening(client, body, options) if is_async else self._open(client, body, options)
+
+    def _typed(self, method: Callable[..., Any]) -> Any:
+        try:
+            return method(**self._mapping())
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    async def _atyped(self, method: Callable[..., Any]) -> Any:
+        try:
+            return await method(**self._mapping())
+        except BaseException as error:
+            self._failed(error)
+            raise
 
     def _open(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
         try:
@@ -193,6 +209,8 @@ class Request(Mapping[str, Json]):
             self._observe(self, error)
 
     def _mapping(self) -> dict[str, Json]:
+        if self._fields is None and (road := ROADS.get(self.wire)):
+            self._fields = road.keywords(parse(self.body), self.headers)
         if self._fields is None:
             body = parse(self.body)
             known = _method_fields(self.wire)

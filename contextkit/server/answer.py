@@ -22,18 +22,19 @@ from contextkit.layout.normal_form import normal
 from contextkit.ledger.exchange import Exchange
 from contextkit.server.billing.books import Books, Said
 from contextkit.server.diagnostics import Fingerprint
-from contextkit.server.refusals.anthropic import EARLY_COUNT, moved
+from contextkit.server.refusals.anthropic import EARLY_COUNT
 from contextkit.server.refusals.refusal import Asked, Refusal, Sent, first
 from contextkit.server.replies import Part, ReplyScript
 from contextkit.server.signatures import places_in
 from contextkit.server.state import State
-from contextkit.server.wires import anthropic_messages, openai_chat, openai_responses
+from contextkit.server.wires import anthropic_messages, bedrock_converse, gemini, openai_chat, openai_responses
 from contextkit.server.wires.wire import Answer, Wire
 
 if TYPE_CHECKING:
     from contextkit.server.replies import ErrorEvent
 
 MESSAGES, CHAT, RESPONSES = anthropic_messages.WIRE, openai_chat.WIRE, openai_responses.WIRE
+CONVERSE, GENERATE = bedrock_converse.WIRE, gemini.WIRE
 COUNT = replace(MESSAGES, early=EARLY_COUNT)
 """`/v1/messages/count_tokens`."""
 
@@ -152,8 +153,7 @@ def _json(state: State, wire: Wire, status: int, value: Json, *headers: tuple[st
 
 
 def _headers(state: State, wire: Wire) -> tuple[tuple[str, str], ...]:
-    name = "request-id" if wire.family == "anthropic" else "x-request-id"
-    return ((name, f"req_{state.number('request'):024d}"),)
+    return ((wire.id_header, f"req_{state.number('request'):024d}"),)
 
 
 # Understanding -----------------------------------------------------------------------------------------------------------------------
@@ -176,14 +176,16 @@ def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
     try:
         model, parsed = state.books(wire).understood(wire, sent)
     except UnknownModel as fault:
-        return wire.unknown_model(sent.body["model"], fault)
+        return wire.unknown_model(sent.body[wire.model_field], fault)
     except UnreadableRequest as fault:
         return wire.unreadable(fault)
     layout = parsed.layout
     places = tuple(places_in(layout)) if model.binds_thinking else ()
     asked = Asked(sent, parsed, model, places, bool(layout.n) and layout.track.body(layout.n - 1) in state.paused)
     ordinal = state.signatures.moved(places)
-    return first(check(asked) for check in wire.late) or (asked if ordinal is None else moved(sent.body, ordinal))
+    return first(check(asked) for check in wire.late) or (
+        asked if ordinal is None or wire.moved is None else wire.moved(sent.body, ordinal)
+    )
 
 
 def _script(state: State, wire: Wire, asked: Asked) -> ReplyScript:
@@ -274,7 +276,7 @@ def _n_parts(call: Call) -> int:
 def _streamed(call: Call, spoken: Answer, instead: bytes | None) -> Outcome:
     """The events of what was spoken; `instead` stands where the end would."""
     stream = call.wire.stream(spoken)
-    headers = (*_headers(call.state, call.wire), ("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
+    headers = (*_headers(call.state, call.wire), ("content-type", call.wire.stream_type), ("cache-control", "no-cache"))
     return Outcome(200, headers, (stream.head, *stream.parts, stream.tail if instead is None else instead), None, True)
 
 

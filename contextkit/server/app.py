@@ -12,8 +12,23 @@ from typing import TYPE_CHECKING, Any, cast
 from contextkit.canonical import Json, canonical
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS, Model
-from contextkit.server import control
-from contextkit.server.answer import CHAT, COUNT, MESSAGES, RESPONSES, Call, Outcome, admit, answered, count_tokens, failed, refused, serve
+from contextkit.server import addressed, control
+from contextkit.server.answer import (
+    CHAT,
+    CONVERSE,
+    COUNT,
+    GENERATE,
+    MESSAGES,
+    RESPONSES,
+    Call,
+    Outcome,
+    admit,
+    answered,
+    count_tokens,
+    failed,
+    refused,
+    serve,
+)
 from contextkit.server.refusals.refusal import Refusal, Sent, first
 from contextkit.server.state import State
 from contextkit.server.wires.wire import Wire
@@ -31,6 +46,13 @@ _POSTS = (
     ("/v1/chat/completions", CHAT, admit),
     ("/v1/responses", RESPONSES, admit),
 )
+_ADDRESSED = (
+    ("/model/{model:path}/converse", addressed.converse, False),
+    ("/model/{model:path}/converse-stream", addressed.converse, True),
+    *((f"/{version}/models/{{model}}:generateContent", addressed.generate, False) for version in ("v1", "v1beta")),
+    *((f"/{version}/models/{{model}}:streamGenerateContent", addressed.generate, True) for version in ("v1", "v1beta")),
+)
+"""Endpoints that name the model in their path, and whether they stream."""
 
 
 def app(state: State) -> Starlette:
@@ -45,6 +67,10 @@ def app(state: State) -> Starlette:
     except ImportError:
         raise MissingExtra("the local server", "server") from None
     routes = [Route(path, _posted(state, wire, act), methods=["POST"]) for path, wire, act in _POSTS]
+    routes += [Route(path, _addressed(state, act, is_stream), methods=["POST"]) for path, act, is_stream in _ADDRESSED]
+    for version in ("v1", "v1beta"):
+        routes.append(Route(f"/{version}/cachedContents", _creating(state), methods=["POST"]))
+        routes.append(Route(f"/{version}/cachedContents/{{name}}", _content(state), methods=["GET", "PATCH", "DELETE"]))
     routes += [
         Route("/v1/models", _listing(state), methods=["GET"]),
         Route("/v1/models/{name:path}", _listing(state), methods=["GET"]),
@@ -97,6 +123,35 @@ def _posted(state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, s
     return endpoint
 
 
+def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool) -> _Endpoint:
+    wire = CONVERSE if act is addressed.converse else GENERATE
+
+    async def endpoint(request: Request) -> Written:
+        raw = await request.body()
+        try:
+            call = act(state, request.headers, raw, request.path_params["model"], is_stream=is_stream)
+            return Written(call if isinstance(call, Outcome) else await _awaited(call, request))
+        except Exception as fault:  # noqa: BLE001  # as in `_posted`
+            return Written(failed(state, wire, fault))
+
+    return endpoint
+
+
+def _creating(state: State) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        return Written(addressed.create(state, request.headers, await request.body()))
+
+    return endpoint
+
+
+def _content(state: State) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        name, raw = f"cachedContents/{request.path_params['name']}", await request.body()
+        return Written(addressed.content(state, request.headers, request.method, name, raw))
+
+    return endpoint
+
+
 async def _awaited(call: Call, request: Request) -> Outcome:
     """The response, once it begins; a client that left before then gets none, and nothing of its request becomes readable."""
     if not call.wait_seconds:
@@ -107,8 +162,12 @@ async def _awaited(call: Call, request: Request) -> Outcome:
 
 def _wire_of(request: Request) -> Wire:
     """Whose words an answer outside the endpoints takes: Anthropic's client says its version on every call."""
-    is_anthropic = "anthropic-version" in request.headers or request.url.path.startswith("/v1/messages")
-    return MESSAGES if is_anthropic else CHAT
+    begins = next((wire for path, wire in _BEGINS.items() if request.url.path.startswith(path)), CHAT)
+    return MESSAGES if "anthropic-version" in request.headers else begins
+
+
+_BEGINS = {"/v1/messages": MESSAGES, "/model/": CONVERSE, "/v1beta/": GENERATE}
+"""How a path begins → whose it is."""
 
 
 def _listing(state: State) -> _Endpoint:

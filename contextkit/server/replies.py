@@ -131,7 +131,7 @@ def script(value: Any, path: str) -> ReplyScript:
 
 def echo(parsed: Parsed, body: Json) -> ReplyScript:
     """The answer where nobody wrote one: what the last message said, shortened."""
-    items = body.get("messages") or body.get("input") or [""]
+    items = body.get("messages") or body.get("input") or body.get("contents") or [""]
     words = _words(items[-1] if isinstance(items, list) else items)
     return ReplyScript(parts=(Text(text=f"You said: {words[:80]}" if words else "You said nothing in words."),))
 
@@ -139,7 +139,7 @@ def echo(parsed: Parsed, body: Json) -> ReplyScript:
 def _words(value: Json) -> str:
     """The text somewhere in a message, a part or a list of them."""
     if isinstance(value, Mapping):
-        return _words(next((value[key] for key in ("content", "text", "output") if value.get(key)), ""))
+        return _words(next((value[key] for key in ("content", "parts", "text", "output") if value.get(key)), ""))
     return " ".join(map(_words, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
 
 

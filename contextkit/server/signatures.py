@@ -7,7 +7,7 @@ did not issue pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -17,7 +17,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.layout.layout import Layout
 from contextkit.layout.normal_form import normal
 
-_THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
+_THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"', b'{"reasoningContent"')
 """How a block in normal form begins that a client may leave out."""
 _SPEAKER = "assistant"
 
@@ -52,9 +52,10 @@ class Signatures:
         *places, end = request
         past, before = end.past, next((place.signature for place in reversed(places) if place.signature in self._issued), None)
         for block in map(normal, blocks):
-            if block["type"] == "thinking":
-                self._issued[block["signature"]] = _Origin(past, before)
-                before = block["signature"]
+            signature = _signature(block)
+            if signature is not None:
+                self._issued[signature] = _Origin(past, before)
+                before = signature
             else:
                 past = _grown(past, "messages", _SPEAKER, canonical(block))
 
@@ -79,10 +80,17 @@ def places_in(layout: Layout) -> Iterator[Place]:
         speaker = (track.roles[index] or speaker) if index >= first_message else ""
         body = track.body(index)
         if body.startswith(_THINKING):
-            yield Place(past, parse(body).get("signature"))
+            yield Place(past, _signature(parse(body)))
         elif index not in track.silent:
             past = _grown(past, "messages" if index >= first_message else "head", speaker, body)
     yield Place(past, None)
+
+
+def _signature(block: Mapping[str, Json]) -> str | None:
+    """Of thinking, as Anthropic or Bedrock spells it; None for every other block, and for thinking that shows none."""
+    inside = (block.get("reasoningContent") or {}).get("reasoningText") or {}
+    found: str | None = inside.get("signature", block.get("signature"))
+    return found
 
 
 def _grown(past: bytes, level: str, speaker: str, body: bytes) -> bytes:

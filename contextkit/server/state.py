@@ -93,6 +93,8 @@ class State:
             """Last blocks of turns that were paused: they may stand at the end of a request."""
             for books in (self._hosted, *self._books.values()):
                 books.reset()
+            self.contents: dict[str, Any] = {}
+            """Contents made by a call of their own, by name (`addressed.py`)."""
             self._counters: Counter[str] = Counter()
 
     def books(self, wire: Wire) -> Books:

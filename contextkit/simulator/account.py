@@ -17,20 +17,22 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.layout.layout import Layout
+from contextkit.layout.planning.known import Known
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.recorder import Recorder
-from contextkit.models import model_named
+from contextkit.models import Model, model_named
 from contextkit.providers.masking.lowering import Lowered
 from contextkit.providers.provider import Provider, Reply
 from contextkit.providers.request import Request
+from contextkit.simulator.lanes.pace import Pace
 from contextkit.simulator.reference import reference_cache
 
 
 class Account:
     """One lane's requests, predictions and bills."""
 
-    __slots__ = ("_caches", "_clock", "_lane", "_last", "_lock", "_recorder", "_session")
+    __slots__ = ("_caches", "_clock", "_lane", "_last", "_lock", "_pace", "_recorder", "_session")
 
     def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
         if not isinstance(ledger, Ledger):
@@ -42,7 +44,7 @@ class Account:
         for exchange, prompt in ledger.prompts():
             if prompt is not None:
                 self._warm(exchange, prompt)
-        self._recorder = Recorder(ledger)
+        self._recorder, self._pace = Recorder(ledger), Pace((session, lane))
 
     def request(
         self, provider: Provider, layout: Layout, params: Mapping[str, Json], headers: Mapping[str, str], after: int, epoch: int,
@@ -63,6 +65,11 @@ class Account:
         """What sending `layout` to `provider` would be billed now; nothing is sent."""
         with self._lock:
             return self._cache(provider.model.name).quote(provider.prompt(layout, provider.params), self._clock())
+
+    def known(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> Known:
+        """What is known of this lane before its next request to `model`; `now` is the time of the last thing said."""
+        with self._lock:
+            return self._pace.known(self._recorder.ledger, model, now, epoch, calls_to_come)
 
     def now(self) -> float:
         """The time on this conversation's clock."""

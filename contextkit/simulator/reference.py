@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
+from contextkit.cache.hosted.named_contents import NamedContents
 from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import PrefixCache
@@ -19,8 +20,12 @@ def _breakpoints(model: Model) -> PrefixCache[Prompt]:
     return BreakpointCache(model.min_tokens)
 
 
+_IMPLICIT: dict[str, type[ImplicitCache]] = {"google": NamedContents}
+"""Provider → its own kind of implicit cache."""
+
+
 def _implicit(model: Model) -> PrefixCache[Prompt]:
-    return ImplicitCache(model.min_tokens, model.granularity_tokens, model.default_ttl_seconds)
+    return _IMPLICIT.get(model.provider, ImplicitCache)(model.min_tokens, model.granularity_tokens, model.default_ttl_seconds)
 
 
 def _billed(model: Model) -> PrefixCache[Prompt]:

@@ -101,24 +101,24 @@ class Step:
 class Model:
     """Weights that can be run."""
 
-    __slots__ = ("_dtype", "_layers", "_project", "shape", "weights")
+    __slots__ = ("_dtype", "layers", "project", "shape", "weights")
 
     def __init__(self, weights: Weights) -> None:
         self.weights, self.shape = weights, weights.shape
-        self._layers = [weights.layer(i) for i in range(weights.shape.n_layers)]
+        self.layers = [weights.layer(i) for i in range(weights.shape.n_layers)]
         self._dtype = weights.arrays["embedding"].dtype
-        self._project = _PROJECTIONS[bool(weights.shape.d_latent)]
+        self.project = _PROJECTIONS[bool(weights.shape.d_latent)]
 
     def forward(self, steps: Sequence[Step], work: Work) -> Array:  # rows of all steps, one behind the other -> (n, d_model)
         """What the last layer makes of each new token; every cache afterwards holds its rows."""
         starts = [step.cache.n_rows for step in steps]
         positions = [np.arange(start, start + len(step.tokens)) for start, step in zip(starts, steps, strict=True)]
-        x = self._embedded([token for step in steps for token in step.tokens], np.concatenate(positions))
+        x = self.embedded([token for step in steps for token in step.tokens], np.concatenate(positions))
         for step, where in zip(steps, positions, strict=True):
             step.cache.reserve(int(where[-1]) + 1)
-        for i, layer in enumerate(self._layers):
-            x = self._part(x, layer["attention_norm"], lambda h, i=i, layer=layer: self._attention(h, i, layer, steps, positions, work))
-            x = self._part(x, layer["feed_norm"], lambda h, layer=layer: _feed_forward(h, layer, work))
+        for i, layer in enumerate(self.layers):
+            x = self.part(x, layer["attention_norm"], lambda h, i=i, layer=layer: self._attention(h, i, layer, steps, positions, work))
+            x = self.part(x, layer["feed_norm"], lambda h, layer=layer: feed_forward(h, layer, work))
         for step, where in zip(steps, positions, strict=True):
             step.cache.n_rows = int(where[-1]) + 1
         work.positions += len(x)
@@ -129,7 +129,8 @@ class Model:
         arrays = self.weights.arrays
         return work.product(ops.rms_norm(x, arrays["norm"]), arrays["embedding"].T if self.shape.is_tied else arrays["head"])
 
-    def _embedded(self, tokens: Sequence[int], positions: NDArray[np.intp]) -> Array:  # -> (n, d_model)
+    def embedded(self, tokens: Sequence[int], positions: NDArray[np.intp]) -> Array:  # -> (n, d_model)
+        """What enters layer 0."""
         if not tokens or not 0 <= min(tokens) <= max(tokens) < self.shape.vocabulary:
             raise UsageError(f"tokens are whole numbers from 0 to {self.shape.vocabulary - 1}, and a step has at least one")
         x = self.weights.arrays["embedding"][list(tokens)]
@@ -139,7 +140,8 @@ class Model:
             raise UsageError(f"position {positions.max()} is beyond the {self.shape.max_positions} learned ones: raise max_positions")
         return x + self.weights.arrays["position"][positions]
 
-    def _part(self, x: Array, gain: Array, part: _Part) -> Array:  # (n, d_model) -> (n, d_model)
+    def part(self, x: Array, gain: Array, part: _Part) -> Array:  # (n, d_model) -> (n, d_model)
+        """Half a layer with its norm, added to what came in."""
         if self.shape.norm == "pre":
             return x + part(ops.rms_norm(x, gain))
         return ops.rms_norm(x + part(x), gain)
@@ -147,7 +149,7 @@ class Model:
     def _attention(  # (n, d_model) -> (n, d_model)
         self, h: Array, i: int, layer: Layer, steps: Sequence[Step], positions: list[NDArray[np.intp]], work: Work
     ) -> Array:
-        q, k, v = self._project(h, layer, self.shape, work)
+        q, k, v = self.project(h, layer, self.shape, work)
         work.vectors += k.shape[0] * k.shape[1] + v.shape[0] * v.shape[1]
         seen = np.empty((self.shape.n_heads, len(h), self.shape.attended_widths[1]), dtype=h.dtype)
         low = 0
@@ -173,9 +175,13 @@ class Model:
         if shape.d_latent:  # a head's key is its up-projected latent beside the shared key; its query has absorbed the up-projection
             k = np.concatenate([v, k], axis=-1)
         grouped = q.reshape(shape.n_kv_heads, -1, *q.shape[1:])
-        work.flops += 2 * ops.n_pairs(len(where), end) * shape.n_heads * sum(shape.attended_widths)
-        work.rows_read += end
-        return ops.attend(grouped, k, v, shape.d_query**-0.5).reshape(shape.n_heads, len(where), -1)
+        return self.attended(grouped, k, v, i, work).reshape(shape.n_heads, len(where), -1)
+
+    def attended(self, q: Array, k: Array, v: Array, i: int, work: Work) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
+        """What the last n of t rows see in layer i: every key up to their own. A method that looks at fewer overrides this."""
+        work.flops += 2 * ops.n_pairs(q.shape[2], k.shape[1]) * self.shape.n_heads * sum(self.shape.attended_widths)
+        work.rows_read += k.shape[1]
+        return ops.attend(q, k, v, self.shape.d_query**-0.5)
 
 
 def _with_heads(h: Array, layer: Layer, shape: Shape, work: Work) -> tuple[Array, Array, Array]:  # -> (h, n, a), (g, n, a), (g, n, b)
@@ -193,7 +199,7 @@ def _with_latent(h: Array, layer: Layer, shape: Shape, work: Work) -> tuple[Arra
     return q, work.product(h, layer["k_rope"])[None], work.product(h, layer["latent"])[None]
 
 
-def _feed_forward(h: Array, layer: Layer, work: Work) -> Array:  # (n, d_model) -> (n, d_model)
+def feed_forward(h: Array, layer: Layer, work: Work) -> Array:  # (n, d_model) -> (n, d_model)
     """SwiGLU."""
     return work.product(ops.silu(work.product(h, layer["gate"])) * work.product(h, layer["up"]), layer["down"])
 

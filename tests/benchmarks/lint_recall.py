@@ -1,9 +1,9 @@
 """Lints releases from before and after a cache bug was fixed: the first has the finding at the place, the second has not.
 
-    python tests/benchmarks/lint_recall.py FOLDER [--only NAME …]
+    python -m tests.benchmarks.lint_recall [FOLDER] [--only NAME …]
 
-Installs both releases of each row into FOLDER, without what they depend on, and prints the table of `docs/lint-precision.md`. Ends with
-status 1 where a row does not hold.
+Installs both releases of each row into FOLDER (one of the system's temporary ones by default), without what they depend on, and prints
+the table of `docs/lint-precision.md`. Ends with status 1 where a row does not hold.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lint_corpus import findings_of, install
-
 from contextkit.lint.finding import CodePlace
+from tests.benchmarks.lint_corpus import SCRATCH, findings_of, install
 
 
 class Bug(NamedTuple):
@@ -47,6 +46,10 @@ BUGS: Final = (
         "the date and minute left the system prompt for the message about the page"),
     Bug("aider-chat", "0.50.1", "0.51.0", "CKS01", "aider/coders/base_coder.py",
         "the system prompt names the day, no longer the second"),
+    Bug("google-adk", "1.17.0", "1.18.0", "CKA03", "google/adk/models/lite_llm.py",
+        "cached tokens of LiteLLM's usage are handed on (google/adk-python#3049)"),
+    Bug("openai-agents", "0.0.15", "0.0.16", "CKA03", "agents/run.py",
+        "the usage of a streamed run keeps its cached tokens (openai/openai-agents-python#555)"),
 )  # fmt: skip
 """Each a release, the next one, the hazard, and the file it was in."""
 
@@ -58,8 +61,8 @@ def places(target: Path, bug: Bug) -> list[int]:
 
 
 def main() -> None:
-    reader = argparse.ArgumentParser(description=__doc__)
-    reader.add_argument("folder", type=Path)
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("folder", type=Path, nargs="?", default=SCRATCH / "releases")
     reader.add_argument("--only", nargs="*", default=[])
     chosen = reader.parse_args()
     rows = [bug for bug in BUGS if not chosen.only or bug.package in chosen.only]

@@ -1,7 +1,8 @@
 """The two ends of the proxy's load test, each in a process of its own: a provider that streams, and agents that listen.
 
-`python -m tests.benchmarks.proxy_load upstream` prints its port and serves until its input closes. `… clients PORT STREAMS SECONDS` prints
-one JSON line: latency of every event and of every first byte, and what was wrong.
+`python -m tests.benchmarks.proxy_load upstream` prints its port and serves until its input closes. `… clients PORT STREAMS SECONDS
+[faults]` prints one JSON line: latency of every event and of every first byte, and what was wrong. With `faults` every tenth stream is
+killed by the provider half way, and another tenth of the clients reads nothing for half of the time; neither counts in the latencies.
 
 An event is 300 bytes: a time stamp of the machine's one monotonic clock, a number, and bytes that follow from the number. A client knows
 every byte that must come.
@@ -15,6 +16,7 @@ import random
 import sys
 import time
 from array import array
+from dataclasses import dataclass
 from typing import cast
 
 EVENT_BYTES, PER_SECOND = 300, 20
@@ -50,6 +52,7 @@ class Upstream(asyncio.Protocol):
             return
         self.heard = b""
         self.transport.write(HEAD % time.monotonic_ns() + chunk(START % random.getrandbits(60)))
+        self.cut_at = int(_header(head, b"x-cut-at"))
         self.left, self.number = round(float(_header(head, b"x-seconds")) * PER_SECOND), 0
         self.due = asyncio.get_running_loop().time() + random.random() / PER_SECOND
         self._later()
@@ -59,6 +62,9 @@ class Upstream(asyncio.Protocol):
 
     def _say(self) -> None:
         if self.transport.is_closing():
+            return
+        if self.number == self.cut_at:
+            self.transport.abort()
             return
         if self.number == self.left:
             self.transport.write(chunk(STOP) + b"0\r\n\r\n")
@@ -79,21 +85,36 @@ class Heard:
 
     def __init__(self) -> None:
         self.events, self.firsts = array("q"), array("q")
-        self.n_bytes = self.cut = self.changed = 0
+        self.n_bytes = self.cut = self.changed = self.killed = self.slow = 0
 
 
-async def listen(port: int, number: int, seconds: float, heard: Heard) -> None:
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is to go wrong with a stream."""
+
+    is_killed: bool = False
+    """The provider stops half way."""
+    is_slow: bool = False
+    """The client reads nothing for half of the time."""
+
+
+async def listen(port: int, number: int, seconds: float, heard: Heard, trouble: Trouble) -> None:
     """One stream, every byte of it checked."""
     await asyncio.sleep(random.random())
     said = [{"role": "user", "content": f"stream {number}"}]
     body = json.dumps({"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": said}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-seconds: %f\r\ncontent-length: %d\r\n\r\n"
-    writer.write(head % (seconds, len(body)) + body)
+    head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-seconds: %f\r\nx-cut-at: %d\r\n"
+    n_events = round(seconds * PER_SECOND)
+    writer.write(head % (seconds, n_events // 2 if trouble.is_killed else -1) + b"content-length: %d\r\n\r\n" % len(body) + body)
+    apart = Heard() if trouble != Trouble() else heard
     try:
-        await _hear(reader, round(seconds * PER_SECOND), heard)
+        await asyncio.sleep(seconds / 2 if trouble.is_slow else 0)
+        await _hear(reader, n_events, apart)
+        heard.slow += trouble.is_slow and not apart.changed
     except (asyncio.IncompleteReadError, ConnectionError):
-        heard.cut += 1
+        is_meant = trouble.is_killed and not apart.changed and len(apart.events) == n_events // 2
+        heard.killed, heard.cut = heard.killed + is_meant, heard.cut + (not is_meant)
     finally:
         writer.close()
 
@@ -117,11 +138,12 @@ async def _chunk(reader: asyncio.StreamReader) -> bytes:
     return (await reader.readexactly(size + 2))[:-2]
 
 
-async def clients(port: int, streams: int, seconds: float) -> None:
-    heard = Heard()
-    await asyncio.gather(*(listen(port, number, seconds, heard) for number in range(streams)))
-    told = {"events": list(heard.events), "firsts": list(heard.firsts)}
-    print(json.dumps({**told, "bytes": heard.n_bytes, "cut": heard.cut, "changed": heard.changed}))
+async def clients(port: int, streams: int, seconds: float, *, has_faults: bool) -> None:
+    heard, plain = Heard(), Trouble()
+    kinds = {3: Trouble(is_killed=True), 7: Trouble(is_slow=True)} if has_faults else {}
+    await asyncio.gather(*(listen(port, number, seconds, heard, kinds.get(number % 10, plain)) for number in range(streams)))
+    told = {name: getattr(heard, name) for name in ("cut", "changed", "killed", "slow")}
+    print(json.dumps({**told, "events": list(heard.events), "firsts": list(heard.firsts), "bytes": heard.n_bytes}))
 
 
 async def upstream() -> None:
@@ -132,4 +154,7 @@ async def upstream() -> None:
 
 if __name__ == "__main__":
     role, *values = sys.argv[1:]
-    asyncio.run(upstream() if role == "upstream" else clients(int(values[0]), int(values[1]), float(values[2])))
+    if role == "upstream":
+        asyncio.run(upstream())
+    else:
+        asyncio.run(clients(int(values[0]), int(values[1]), float(values[2]), has_faults="faults" in values))

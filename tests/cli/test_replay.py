@@ -72,3 +72,39 @@ def test_other_models_of_the_provider_can_be_asked(model: str, session: Path, ru
     ended = run("replay", session, "--model", model, "--via", "direct", "--json")
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["cost_usd"] > 0
+
+
+@pytest.mark.parametrize("provider", MODELS)
+def test_large_results_in_files_halve_the_window_and_come_back(
+    provider: str, shared: Path, tmp_path: Path, run: Run, request: pytest.FixtureRequest
+) -> None:
+    """The whole session with --full; its first 300 lines, 144 calls, otherwise."""
+    is_full = request.config.getoption("--full")
+    path = tmp_path / "session.jsonl"
+    lines = (shared / "data" / "pi" / "before-compaction.jsonl").read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines if is_full else lines[:300]))
+    ended = run("replay", path, "--provider", provider, "--via", "direct", "--offload", "--memory", tmp_path / "kept", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    figures = json.loads(ended.out)
+    plain, offloaded = figures["plain"], figures["offloaded"]
+    assert figures["n_restored"] == figures["n_results"] >= (449 if is_full else 130)
+    assert figures["n_offloaded"] > figures["n_results"] / 4
+    assert plain["calls"] == offloaded["calls"]
+    assert offloaded["window_tokens"] <= plain["window_tokens"] / 2
+    assert offloaded["cost_usd"] < 0.75 * plain["cost_usd"]
+    assert offloaded["n_misses"] <= plain["n_misses"]
+    assert len(list((tmp_path / "kept" / ".contextkit" / "objects").rglob("*"))) >= figures["n_offloaded"] / 2
+
+
+def test_offloading_without_json_is_a_table(session: Path, run: Run) -> None:
+    ended = run("replay", session, "--via", "direct", "--offload", "--above-tokens", "4")
+    assert (ended.code, ended.err) == (0, "")
+    assert "as recorded, and with results above 4 tokens kept in files" in ended.out
+    assert "restored byte for byte" in ended.out and "window, all calls" in ended.out
+
+
+@pytest.mark.parametrize("options", [("--above-tokens", "9"), ("--memory", "kept")])
+def test_what_only_offloading_takes_is_refused_without_it(options: tuple[str, str], session: Path, run: Run) -> None:
+    ended = run("replay", session, *options)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "contextkit: --above-tokens and --memory say how results are offloaded: give --offload as well\n"

@@ -3,8 +3,8 @@
     CONTEXTKIT_PEERS=SITE_PACKAGES python -m tests.conformance.engine_requests
 
 Asks the request types of the engines themselves (vLLM 0.33 with XGrammar behind its structural tags, SGLang 0.5.23), whichever of them
-SITE_PACKAGES has: every lowering of every mask in every call format is taken, and every body of `CASES` is taken or refused as
-the table says. What SGLang checks behind its types, in its server, is not asked. The same table is what the local provider is held to.
+SITE_PACKAGES has: every lowering of every mask in every call format is taken, what a `Context` sends by itself too, and every body of
+`CASES` is taken or refused as the table says. What SGLang checks behind its types, in its server, is not asked. The same table is what the local provider is held to.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from contextkit import Phase, Phases, Toolbox
+from contextkit import Context, Phase, Phases, Toolbox
+from contextkit.canonical import parse
 from contextkit.providers.masking.engines import engine_fields, prefilled
 from contextkit.providers.masking.formats import FORMATS
+from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.tools.mask import Mask, Permit
 from tests.conformance.grammars import SCHEMAS, TOOLS
 
@@ -84,9 +86,23 @@ def lowered(engine: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{name}, {form.name}, prefill", {**ASKED, "messages": [*ASKED["messages"], message], **fields}
 
 
+def conversing(engine: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a `Context` sends to the engine by itself, in every phase and format, with everything its row has a field for."""
+    session: Any = 3 if engine == "llamacpp" else "run-7"
+    salt = {} if engine == "llamacpp" else {"salt": "tenant-1"}
+    thought = {"role": "assistant", "content": "So.", "reasoning_content": "Hm."}
+    said = [{"role": "system", "content": "Be terse."}, {"role": "user", "content": "Go."}, thought, {"role": "user", "content": "On."}]
+    for name, fields in PHASES.items():
+        for form in (None, *FORMATS):
+            provider = OpenAICompatible("m", host=engine, session=session, call_format=form, max_tokens=64, **salt)
+            body = {**ASKED, "messages": said}
+            context = Context.from_messages(provider, body, phases=Phases({"a": Phase(**fields)}, "a"))
+            yield f"{name}, {form}, context", parse(context.request().body)
+
+
 def wrong(engine: str, request: Any) -> list[str]:
     """What the engine's own request type says otherwise."""
-    refused = [name for name, body in lowered(engine) if not _is_taken(request, body)]
+    refused = [name for name, body in (*lowered(engine), *conversing(engine)) if not _is_taken(request, body)]
     cases = [(fields, expected[engine]) for fields, expected in CASES if expected[engine] is not SERVER]
     return refused + [str(fields) for fields, expected in cases if _is_taken(request, {**ASKED, **fields}) != expected]
 
@@ -111,7 +127,7 @@ def main() -> int:
             print(f"{engine}: not here ({missing})")
             continue
         found = wrong(engine, request)
-        n_cases, n_lowered = sum(expected[engine] is not SERVER for _, expected in CASES), len(list(lowered(engine)))
+        n_cases, n_lowered = sum(expected[engine] is not SERVER for _, expected in CASES), len([*lowered(engine), *conversing(engine)])
         print(f"{engine} {importlib.import_module(engine).__version__}  {n_lowered} lowerings and {n_cases} cases, {len(found)} wrong")
         print("".join(f"    {line[:200]}\n" for line in found), end="")
         n_wrong += len(found)

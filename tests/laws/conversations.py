@@ -57,12 +57,16 @@ NEUTRAL: dict[str, Json] = {
     "anthropic_messages": {"max_tokens": 77},
     "openai_chat": {"temperature": 0.5},
     "openai_responses": {"temperature": 0.5},
+    "bedrock_converse": {"inferenceConfig": {"maxTokens": 77}},
+    "gemini": {"generationConfig": {"temperature": 0.5}},
 }
 """Wire → parameters that no cache looks at."""
 CHANGED: dict[str, Json] = {
     "anthropic_messages": {"tool_choice": {"type": "none"}},
     "openai_chat": {"parallel_tool_calls": False},
     "openai_responses": {"parallel_tool_calls": False},
+    "bedrock_converse": {"toolConfig": {"toolChoice": {"any": {}}}},
+    "gemini": {"generationConfig": {"thinkingConfig": {"thinkingBudget": 9}}},
 }
 """Wire → parameters that some level is keyed on."""
 

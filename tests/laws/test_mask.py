@@ -15,8 +15,9 @@ from contextkit.canonical import parse
 from contextkit.layout.segment import Segment
 from contextkit.models import MODELS
 from contextkit.providers.provider import Provider
-from contextkit.server.answer import CHAT, MESSAGES, RESPONSES, Outcome, answer
+from contextkit.server.answer import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES, Outcome, answer
 from contextkit.server.state import Clock, State
+from contextkit.simulator.engines import ENGINES, engine
 from tests.laws.conversations import BREAKING, MORE_TOOLS, SAYING, SYSTEM, TOOLS, Conversation, Operation, Sent, operations
 from tests.laws.wires import PROVIDERS
 
@@ -39,7 +40,9 @@ TABLE = Phases(
 )
 ENTERING = st.tuples(st.just("enter"), st.sampled_from(sorted(TABLE)))
 EXTRA = st.tuples(st.just("resume"))
-WIRES = {"anthropic_messages": MESSAGES, "openai_chat": CHAT, "openai_responses": RESPONSES}
+WIRES = {
+    "anthropic_messages": MESSAGES, "openai_chat": CHAT, "openai_responses": RESPONSES, "bedrock_converse": CONVERSE, "gemini": GENERATE,
+}  # fmt: skip
 
 
 class Masked(Conversation):
@@ -69,12 +72,15 @@ def firm(sent: Sent, context: Context) -> list[Segment]:
 
 def asks_for_an_answer(sent: Sent) -> bool:
     """Whether somebody has spoken since the model: a prompt that ends in a reply is no request a loop would make."""
-    messages = parse(sent.body).get("messages", [{}])
-    return messages[-1].get("role") != "assistant"
+    body = parse(sent.body)
+    messages = body.get("messages") or body.get("contents") or [{}]
+    return messages[-1].get("role") not in ("assistant", "model")
 
 
 def accepted(sent: Sent) -> Outcome:
-    state = State(Clock(0.0, is_frozen=True), None, None)
+    host = sent.request.provider
+    played = None if host in ("anthropic", "openai") else engine(host if host in ENGINES else "sglang")
+    state = State(Clock(0.0, is_frozen=True), None, played)
     headers = {"x-api-key": "any", "authorization": "any", "anthropic-version": "2026-10-21", **sent.request.headers}
     return answer(state, WIRES[sent.request.wire], headers, sent.body)
 

@@ -1,7 +1,8 @@
-"""The three endpoints as the laws see them: a provider, what its model answers, and a local provider that bills like the real one."""
+"""The endpoints as the laws see them: a provider, what its model answers, and a local provider that bills like the real one."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.models import model_named
 from contextkit.providers import PARSERS
+from contextkit.providers.bedrock.converse import BedrockConverse
+from contextkit.providers.gemini.generate import Gemini
+from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.providers.provider import Provider
 from contextkit.simulator.reference import reference_cache
 
@@ -25,8 +29,12 @@ PROVIDERS: dict[str, Callable[[], Provider]] = {
     "anthropic-strips": lambda: AnthropicMessages("claude-sonnet-4-5", max_tokens=1024),
     "chat": lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024),
     "chat-implicit": lambda: OpenAIChat("gpt-5.4-mini", prompt_cache_key="k", system_role="system"),
+    "compatible-vllm": lambda: OpenAICompatible("Qwen/Qwen3-8B", host="vllm", session="s", salt="t", call_format="qwen"),
+    "compatible-kimi": lambda: OpenAICompatible("kimi-k3", host="kimi", session="s", max_tokens=1024),
     "responses": lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024, ttl="12h"),
     "responses-explicit": lambda: OpenAIResponses("gpt-6-sol", prompt_cache_options={"mode": "explicit"}),
+    "bedrock": lambda: BedrockConverse("anthropic.claude-sonnet-5-5", max_tokens=1024, head_ttl="1h"),
+    "gemini": lambda: Gemini("gemini-2.5-pro", max_tokens=1024),
 }
 """Name → a provider as a user makes it."""
 
@@ -145,7 +153,69 @@ def _responses(name: str, said: list[Json], usage: Usage, stop: str | None) -> J
     }
 
 
-_ANSWERS = {"anthropic_messages": _anthropic, "openai_chat": _chat, "openai_responses": _responses}
+def _bedrock(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
+    blocks: list[Json] = []
+    for kind, *rest in said:
+        if kind == "text":
+            blocks.append({"text": rest[0]})
+        elif kind == "thinking":
+            blocks.append({"reasoningContent": {"reasoningText": {"text": rest[0], "signature": rest[1]}}})
+        else:
+            blocks.append({"toolUse": {"toolUseId": rest[0], "name": rest[1], "input": rest[2]}})
+    counters = {
+        "inputTokens": usage.fresh,
+        "outputTokens": 7,
+        "totalTokens": (usage.prompt or 0) + 7,
+        "cacheReadInputTokens": usage.read,
+        "cacheWriteInputTokens": (usage.write_5m or 0) + (usage.write_1h or 0),
+        "cacheDetails": [{"ttl": "1h", "inputTokens": usage.write_1h}, {"ttl": "5m", "inputTokens": usage.write_5m}],
+    }
+    return {
+        "ResponseMetadata": {"RequestId": name},
+        "output": {"message": {"role": "assistant", "content": blocks}},
+        "stopReason": stop or ("tool_use" if any(kind == "call" for kind, *_ in said) else "end_turn"),
+        "usage": counters,
+        "metrics": {"latencyMs": 1},
+    }
+
+
+def _gemini(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
+    parts: list[Json] = []
+    for kind, *rest in said:
+        if kind == "text":
+            parts.append({"text": rest[0]})
+        elif kind == "thinking":
+            parts.append({"text": rest[0], "thought": True, "thoughtSignature": rest[1]})
+        else:
+            parts.append({"functionCall": {"id": rest[0], "name": rest[1], "args": rest[2]}})
+    return {
+        "responseId": name,
+        "modelVersion": "gemini",
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": stop or "STOP", "index": 0}],
+        "usageMetadata": {"promptTokenCount": usage.prompt, "cachedContentTokenCount": usage.read, "candidatesTokenCount": 7},
+    }
+
+
+_ANSWERS = {
+    "anthropic_messages": _anthropic,
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+    "bedrock_converse": _bedrock,
+    "gemini": _gemini,
+}
+
+
+def body_of(wire: str, keywords: Json) -> Json:
+    """The body that a typed method's keyword arguments stand for, written apart from the package."""
+    fields = {**keywords, **keywords.get("extra_body", {})}
+    fields.pop("extra_body", None)
+    if wire == "gemini":
+        config = fields.pop("config", {})
+        names = {"maxOutputTokens", "temperature", "thinkingConfig"}
+        generation = {name: value for name, value in config.items() if name in names}
+        rest = {name: value for name, value in config.items() if name not in names}
+        fields |= {**rest, **({"generationConfig": generation} if generation else {})}
+    return json.loads(json.dumps(fields, default=lambda raw: base64.b64encode(raw).decode()))
 
 
 def atoms(wire: str, body: bytes) -> list[bytes]:
@@ -154,6 +224,8 @@ def atoms(wire: str, body: bytes) -> list[bytes]:
     Written apart from the package, as its oracle; neighbouring messages of one role are one on Anthropic's wire.
     """
     fields = json.loads(body)
+    if wire in ("bedrock_converse", "gemini"):
+        return _keyed_atoms(fields)
     found = [("tools", "", tool) for tool in fields.get("tools") or []]
     found += [("system", "", block) for block in fields.get("system") or []]
     speaker = ""
@@ -173,6 +245,19 @@ def atoms(wire: str, body: bytes) -> list[bytes]:
             found.append(("message", message["role"] if is_opening else "", block))
         speaker = message["role"]
     return [json.dumps([level, role, unmarked(block)]).encode() for level, role, block in found]
+
+
+def _keyed_atoms(fields: Json) -> list[bytes]:
+    """The same for wires whose blocks are named by a key; a cachePoint is a block of its own, and none that is read."""
+    tools = (fields.get("toolConfig") or {}).get("tools") or [one for t in fields.get("tools", []) for one in t["functionDeclarations"]]
+    system = fields.get("system") or (fields.get("systemInstruction") or {}).get("parts") or []
+    found = [("tools", "", tool) for tool in tools] + [("system", "", block) for block in system]
+    speaker = ""
+    for message in fields.get("messages") or fields.get("contents") or []:
+        for block in message.get("content") or message.get("parts"):
+            found.append(("message", "" if message["role"] == speaker else message["role"], block))
+            speaker = message["role"]
+    return [json.dumps([level, role, block]).encode() for level, role, block in found if "cachePoint" not in block]
 
 
 def unmarked(value: Json) -> Json:

@@ -62,16 +62,16 @@ def test_a_page_whose_address_is_kept_can_be_fetched_again_and_is_checked() -> N
 
 def test_the_model_reads_on_where_it_stopped() -> None:
     memory = Memory(store(), offload=Offload(above_tokens=500, preview_tokens=20))
-    text = "\n".join(f"row {number}" for number in range(1, 1_001))
+    text = "\n".join(f"row {number}" for number in range(1, 3_001))
     reference = offload([{"type": "text", "text": text}], memory.files, RULE).references[0]
     memory.references.add(reference)
     read = next(tool for tool in memory.tools() if tool.name == "read_reference").run
     first = str(read({"id": reference.id, "n_lines": 3}))
-    assert first == "row 1\nrow 2\nrow 3\n[lines 1 to 3 of 1000; go on with start_line=4]"
+    assert first == "row 1\nrow 2\nrow 3\n[lines 1 to 3 of 3000; go on with start_line=4]"
     seen, line = [], 1
     while line:
         *rows, end = str(read({"id": reference.id, "start_line": line, "n_lines": 5_000})).splitlines()
-        assert sum(map(len, rows)) <= 1_000
+        assert sum(map(len, rows)) <= 8_000
         seen += rows
         line = int(end.rpartition("=")[2].rstrip("]")) if "go on" in end else 0
     assert "\n".join(seen) == text

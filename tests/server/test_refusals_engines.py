@@ -12,7 +12,7 @@ from contextkit.server import LocalServer
 from contextkit.server.answer import CHAT, RESPONSES, answer
 from contextkit.server.state import Clock, State
 from contextkit.simulator.engines import engine
-from tests.conformance.engine_requests import ALLOWED_TOOLS, ASKED, CASES, lowered
+from tests.conformance.engine_requests import ALLOWED_TOOLS, ASKED, CASES, conversing, lowered
 
 ENGINES = ("vllm", "sglang", "llamacpp")
 FLAT = {"model": "m", "input": "Go.", "tools": [{"type": "function", "name": "notes", "parameters": {}, "strict": False}]}
@@ -36,7 +36,7 @@ def told(name: str, wire: Any, body: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_lowering_is_taken(name: str) -> None:
-    refused = {case: said for case, body in lowered(name) if (said := told(name, CHAT, body))[0] != 200}
+    refused = {case: said for case, body in (*lowered(name), *conversing(name)) if (said := told(name, CHAT, body))[0] != 200}
     assert not refused
 
 

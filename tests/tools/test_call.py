@@ -1,3 +1,22 @@
+"""A call in the hands of a loop: what failed before it came off is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from contextkit.errors import InvalidCall, UsageError
+from contextkit.tools.call import Call
+from contextkit.tools.render import answer
+from contextkit.tools.tool import Tool, tool
+
+
+def made(of: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
+    """A call the model made of a tool, which nobody forbids."""
+    return Call("c1", of.name, arguments or {}, False, False, of, lambda *said: None, lambda *said: None, lambda name: None)
 
 
 class Flaky:

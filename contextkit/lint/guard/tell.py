@@ -22,9 +22,10 @@ OnBreak = Literal["warn", "raise"] | Callable[[Finding], object]
 
 _PASSED = frozenset({
     "anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2", "contextkit", "anyio", "asyncio", "concurrent", "contextlib",
-    "functools", "threading", "pydantic",
+    "functools", "threading", "pydantic", "langchain", "langchain_core", "langchain_anthropic", "langchain_openai", "langgraph", "pydantic_ai",
+    "pydantic_graph", "agents", "litellm", "instructor",
 })  # fmt: skip
-"""Packages between the caller and the transport."""
+"""Packages between the caller and the transport: clients, and frameworks that call them."""
 _SDK_ERRORS = {"anthropic": "AnthropicError", "openai": "OpenAIError"}
 """SDK → its root error. What is not of it and leaves a transport is taken for a lost connection, wrapped and tried again
 (anthropic/_base_client.py, `_attempt_request`)."""

@@ -44,7 +44,8 @@ def kind_of(content: bytes, media_type: str | None = None, *, is_error: bool = F
 def _is_table(head: bytes) -> bool:
     """Whether the first lines have one separator the same number of times; the last one seen may be cut."""
     lines = [line for line in head.split(b"\n")[:-1] if line.strip()][:10]
-    return len(lines) >= 2 and any(len({line.count(mark) for line in lines}) == 1 and lines[0].count(mark) for mark in map(_one, _SEPARATORS))
+    marks = map(_one, _SEPARATORS)
+    return len(lines) >= 2 and any(len({line.count(mark) for line in lines}) == 1 and lines[0].count(mark) for mark in marks)
 
 
 def _one(mark: int) -> bytes:

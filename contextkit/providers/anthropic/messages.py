@@ -75,7 +75,8 @@ KEYING = Keying(
 class AnthropicMessages:
     """A Claude model behind `client.messages.create`.
 
-    `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter). `betas` are the beta features
+    `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter); `ttl="auto"` writes up to a place
+    of the planner's choice for an hour (`docs/planner.md`). `betas` are the beta features
     opted in to, sent as a header. Everything else is a parameter of the endpoint and is sent as given.
 
     >>> AnthropicMessages("claude-sonnet-5-5", max_tokens=4096).params["max_tokens"]
@@ -91,9 +92,10 @@ class AnthropicMessages:
     def __init__(
         self, model: str, *, max_tokens: int, ttl: str = "5m", head_ttl: str | None = None, betas: Iterable[str] = (), **params: Json
     ) -> None:
+        long_ttl, ttl = (TTLS["1h"], "5m") if ttl == "auto" and head_ttl is None else (0, ttl)
         head_ttl = head_ttl or ttl
         if ttl not in tuple(TTLS) or head_ttl not in tuple(TTLS) or TTLS[head_ttl] < TTLS[ttl]:
-            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: each is '5m' or '1h', and the head's may not be the shorter one")
+            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: each is '5m' or '1h', and the head's may not be the shorter one; or ttl='auto' alone")
         self.model: Model = model_named(model)
         self.betas = _names(betas)
         self.headers: Mapping[str, str] = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
@@ -103,7 +105,9 @@ class AnthropicMessages:
         self.noticing = noticing(Asked(WIRE, self.model, self.betas)).name
         self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing], "notice": noticed(self.noticing)}
         self.params: Mapping[str, Json] = {"model": model, "max_tokens": max_tokens, **params}
-        self.plan = Plan(head_ttl_seconds=TTLS[head_ttl], tail_ttl_seconds=TTLS[ttl], min_tokens=self.model.min_tokens)
+        self.plan = Plan(
+            head_ttl_seconds=TTLS[head_ttl], tail_ttl_seconds=TTLS[ttl], min_tokens=self.model.min_tokens, long_ttl_seconds=long_ttl
+        )  # fmt: skip
 
     def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
         """Pieces of tools and system."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
-from contextkit.providers.late.mechanisms import CLAUDE, OPENAI, Asked
+from contextkit.providers.late.mechanisms import BEDROCK, CLAUDE, GEMINI, OPENAI, Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Noticing:
 
 NOTICINGS: tuple[Noticing, ...] = (
     Noticing(
-        "system_notice", CLAUDE, lambda asked: asked.model.accepts_mid_system, "mid-conversation system messages",
+        "system_notice", (*CLAUDE, *BEDROCK), lambda asked: asked.model.accepts_mid_system, "mid-conversation system messages",
         "anthropic/types/system_message_param.py; mid-conversation system messages docs",
     ),
     Noticing(
@@ -44,7 +44,8 @@ NOTICINGS: tuple[Noticing, ...] = (
         "developer", OPENAI, lambda asked: asked.model.provider == "openai", "a model of OpenAI",
         "openai/types/chat/chat_completion_developer_message_param.py; no cache boundary (prompt caching guide)",
     ),
-    Noticing("reminder", (*CLAUDE, *OPENAI), lambda asked: True, "nothing", "a text block of the user's turn, which every model takes"),
+    Noticing("reminder", (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI), lambda asked: True, "nothing",
+             "a text block of the user's turn, which every model takes"),
 )  # fmt: skip
 """How an event is told, the first row that holds."""
 

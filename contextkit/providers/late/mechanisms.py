@@ -19,6 +19,7 @@ from contextkit.tools.late.bridge import call_tool, is_bridge
 
 CLAUDE = ("anthropic_messages",)
 OPENAI = ("openai_chat", "openai_responses")
+BEDROCK, GEMINI = ("bedrock_converse",), ("gemini",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,11 @@ ANNOUNCINGS: tuple[Announcing, ...] = (
         "openai/types/responses/response_input_item_param.py:222-231; which models take it is inferred",
     ),
     Announcing(
-        "bridge_system", CLAUDE, lambda asked: asked.model.accepts_mid_system, "`call_tool` in the head, mid-conversation system messages",
+        "bridge_system", (*CLAUDE, *BEDROCK), lambda asked: asked.model.accepts_mid_system, "`call_tool` in the head, mid-conversation system messages",
         "its definition, appended; 55 to 114 tokens of the head", "through call_tool", "anthropic/types/system_message_param.py",
     ),
     Announcing(
-        "bridge", (*CLAUDE, *OPENAI), lambda asked: True, "`call_tool` in the head",
+        "bridge", (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI), lambda asked: True, "`call_tool` in the head",
         "its definition, appended; 55 to 114 tokens of the head; where a model strips thinking, what stands behind the last of it",
         "through call_tool", "a text block of the user's turn, which every model takes",
     ),

@@ -2,7 +2,8 @@
 
 Takes a mask, the tools allowed and the model's call format; gives body fields, or a prefilled beginning. Nothing of it stands before the
 tail of the prompt, so no row costs cached tokens. Two values of `tool_choice` are left out for that: SGLang renders the prompt without
-tools under `none`, and with one tool under a named choice. A chat template that prints `tool_choice` is the exception.
+tools under `none`, and with one tool under a named choice. A chat template that prints `tool_choice` is the exception. Of these rows
+`OpenAICompatible` sends the enforced ones by itself (`mechanisms.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,22 @@ from contextkit.providers.masking.formats import CallFormat, prefill, structural
 from contextkit.tools.mask import Mask
 from contextkit.tools.tool import Tool
 
-Fields = Callable[[Mask, Sequence[Tool], CallFormat], dict[str, Any]]
+Fields = Callable[[Mask, Sequence[Tool], CallFormat | None], dict[str, Any]]
 """(mask, tools allowed, format) → body fields."""
+GRAMMARS = ("response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema")
+"""Fields that say the form of a reply: where the caller sends one, a structural tag would take its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What decodes the replies of an endpoint."""
+
+    engine: str
+    """One of `ENGINES`."""
+    form: CallFormat | None
+    """How its model writes a call; None where nobody said."""
+    is_formed: bool = False
+    """Whether the caller gives replies a form of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,13 @@ class EngineRow:
     """Whether the engine keeps the model from any other call."""
     source: str
     """Where it is documented."""
+    needs_format: bool = False
+    """Whether it is said in the model's call format."""
+
+    @property
+    def cost(self) -> str:
+        """What a change into it costs."""
+        return "0 tokens: it holds while the reply is decoded" if self.is_enforced else "at most 60 tokens, appended once"
 
 
 _VLLM = "vLLM 0.33 vllm/entrypoints/openai/chat_completion/protocol.py"
@@ -49,19 +71,19 @@ _GRAMMAR = ("vllm", "sglang")
 ENGINES = (*_GRAMMAR, "llamacpp")
 
 
-def _named(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+def _named(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
     return {"tool_choice": {"type": "function", "function": {"name": mask.allowed[0]}}}
 
 
-def _tagged(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
-    return {"response_format": structural_tag(form, tools, require=mask.mode == "specified")}
+def _tagged(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    return {"response_format": structural_tag(form, tools, require=mask.mode == "specified")} if form else {}
 
 
-def _wordy(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
-    return {"response_format": words_only(form)}
+def _wordy(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    return {"response_format": words_only(form)} if form else {}
 
 
-def _silent(mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+def _silent(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
     """vLLM parses no call under `none`, and lets the model write one as text: the grammar does not."""
     return {"tool_choice": "none", **_wordy(mask, tools, form)}
 
@@ -71,7 +93,7 @@ ROWS: tuple[EngineRow, ...] = (
     EngineRow("none", ("vllm",), lambda mask: mask.mode == "none", "no tool allowed, and no call can begin", _silent, True,
               f"{_VLLM}: not with --exclude-tools-when-tool-choice-none, which takes the tools out of the prompt"),
     EngineRow("structural_tag", ("sglang",), lambda mask: mask.mode == "none", "no tool allowed: no call can begin", _wordy, True,
-              f"{_PROMPT}: tool_choice none takes the tools out of the prompt"),
+              f"{_PROMPT}: tool_choice none takes the tools out of the prompt", True),
     EngineRow("none", ("llamacpp",), lambda mask: mask.mode == "none", "no tool allowed", lambda *given: {"tool_choice": "none"}, True,
               _LLAMA),
     EngineRow("required", ENGINES, lambda mask: mask.mode == "required", "every tool allowed, a call required",
@@ -79,7 +101,7 @@ ROWS: tuple[EngineRow, ...] = (
     EngineRow("named", ("vllm",), lambda mask: mask.mode == "specified" and len(mask.allowed) == 1, "one tool, required", _named, True,
               f"{_VLLM}; not for {_PROMPT}, which takes the other tools out of the prompt"),
     EngineRow("structural_tag", _GRAMMAR, lambda mask: mask.mode in ("auto", "specified"), "a subset, with or without a call required",
-              _tagged, True, f"{_VLLM}; {_SGLANG}: not beside tool_choice required or named"),
+              _tagged, True, f"{_VLLM}; {_SGLANG}: not beside tool_choice required or named", True),
     EngineRow("prefill", ("llamacpp",), lambda mask: mask.mode == "specified",
               "a subset, required: the call's beginning is written for the model, since its grammar field and tools exclude each other",
               lambda *given: {}, False, _LLAMA),
@@ -103,6 +125,13 @@ def engine_row(engine: str, mask: Mask) -> EngineRow:
     if engine not in ENGINES:
         raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
     return next(row for row in ROWS if engine in row.engines and row.holds(mask))
+
+
+def enforced_row(decoding: Decoding, mask: Mask) -> EngineRow | None:
+    """The row by which the engine itself keeps a model to a mask; None where it cannot, or has no format to say it in."""
+    row = engine_row(decoding.engine, mask)
+    is_sayable = not row.needs_format or (decoding.form is not None and not decoding.is_formed)
+    return row if row.is_enforced and is_sayable else None
 
 
 def engine_fields(engine: str, mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:

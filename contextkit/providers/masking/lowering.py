@@ -1,6 +1,6 @@
 """One request's mask in its provider's words, and what the change into it cost.
 
-Takes a mask, a provider and the request's own parameters; gives the `tool_choice` to send and what can be looked up about it.
+Takes a mask, a provider and the request's own parameters; gives the fields to send and what can be looked up about it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextkit.canonical import Json
 from contextkit.layout.layout import Layout
 from contextkit.layout.segment import LEVELS
 from contextkit.layout.track import Track
+from contextkit.providers.masking.engines import GRAMMARS
 from contextkit.providers.masking.mechanisms import Endpoint, choice, telling
 from contextkit.providers.provider import Provider
 from contextkit.tools.mask import Mask, Permit
@@ -31,12 +32,12 @@ class Lowered:
     """What carries it: a row of `mechanisms.py`; `nothing` without phases, `override` where the caller chose for this call."""
     enforced_by: str
     """`provider`, `contextkit` (a call outside the mask is refused at our side), or `nobody` without phases."""
-    tool_choice: Json
-    """What is sent as `tool_choice`, None where it is left alone."""
+    fields: Mapping[str, Json]
+    """What is sent beside the conversation: `tool_choice`, an engine's own constraint."""
     entry: int
     """Sequence of the `phase` entry it comes from, -1 for none."""
     is_free: bool
-    """Whether no cache looks at `tool_choice`."""
+    """Whether no cache looks at them."""
     layout: Layout | None = field(default=None, repr=False)
     """What is sent."""
 
@@ -49,6 +50,11 @@ class Lowered:
     def mode(self) -> str:
         """auto, required, specified or none."""
         return self.mask.mode
+
+    @property
+    def tool_choice(self) -> Json:
+        """What is sent as `tool_choice`, None where it is left alone."""
+        return self.fields.get("tool_choice")
 
     @property
     def cost_tokens(self) -> int:
@@ -64,21 +70,24 @@ class Lowered:
         return replace(self, layout=layout)
 
 
-NOTHING = Lowered(Mask("", (), "auto", True, False), "nothing", "nobody", None, -1, True)
+NOTHING = Lowered(Mask("", (), "auto", True, False), "nothing", "nobody", {}, -1, True)
 """A conversation without phases."""
 
 
 def lower(permit: Permit, phase: str, provider: Provider, overrides: Mapping[str, Json], entry: int) -> Lowered:
     """The mask of `phase`, entered by the log's `entry`, in the words of `provider`; `overrides` are this call's own parameters."""
     mask, params = permit.mask(phase), {**provider.params, **overrides}
-    asked = Endpoint(provider.wire, provider.model, provider.betas, permit.is_in_band)
+    decoding = getattr(provider, "decoding", None)  # only endpoints of self-hosted engines have one
+    asked = Endpoint(provider.wire, provider.model, provider.betas, permit.is_in_band, decoding)
     told, chosen = telling(asked), choice(asked, mask, params)
-    if "tool_choice" in overrides:
-        return Lowered(mask, "override", "contextkit", None, entry, True)
+    if "tool_choice" in overrides or (decoding and not overrides.keys().isdisjoint(GRAMMARS)):
+        return Lowered(mask, "override", "contextkit", {}, entry, True)
     if chosen is None:
-        return Lowered(mask, told.name, told.enforced_by, None, entry, True)
-    said = chosen.spell(provider.wire, mask, _allowed(mask, permit.toolbox))
-    return Lowered(mask, chosen.name, "provider", _beside(params.get("tool_choice"), said), entry, chosen.is_free)
+        return Lowered(mask, told.name, told.enforced_by, {}, entry, True)
+    said = dict(chosen.spell(asked, mask, _allowed(mask, permit.toolbox)))
+    if "tool_choice" in said:
+        said["tool_choice"] = _beside(params.get("tool_choice"), said["tool_choice"])
+    return Lowered(mask, chosen.name, "provider", said, entry, chosen.is_free)
 
 
 def _allowed(mask: Mask, toolbox: Toolbox) -> list[Tool]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.models import Model
+from contextkit.providers.masking.engines import Decoding, enforced_row
 from contextkit.tools.mask import Mask
 from contextkit.tools.tool import Tool
 
@@ -24,6 +25,7 @@ INLINE_TOOLS = "inline-tools-2026-09-15"
 """Beta header that opts in to those, and to definitions inside `tool_addition` (same page; Claude API only)."""
 OPENAI = ("openai_chat", "openai_responses")
 CLAUDE = ("anthropic_messages",)
+BEDROCK, GEMINI = ("bedrock_converse",), ("gemini",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Endpoint:
     """Beta headers the caller has opted in to."""
     is_in_band: bool = True
     """Whether the table of phases is one that in-band changes carry."""
+    decoding: Decoding | None = None
+    """The engine that decodes its replies, where it is a self-hosted one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,20 @@ def _takes_changes(betas: tuple[str, ...]) -> bool:
     return TOOL_CHANGES in betas or INLINE_TOOLS in betas
 
 
+_GRAMMARS = ("vllm", "sglang")
+"""Engines that enforce every mask, once they are told how their model writes a call."""
+
+
+def _enforces(asked: Endpoint) -> bool:
+    decoding = asked.decoding
+    return decoding is not None and decoding.engine in _GRAMMARS and decoding.form is not None and not decoding.is_formed
+
+
 TELLINGS: tuple[Telling, ...] = (
+    Telling(
+        "decoding", ("openai_chat",), _enforces, "vLLM or SGLang, the model's `call_format`, no reply format of the caller's own",
+        "0 tokens: a grammar of the engine holds while the reply is decoded", "provider", "the table of engines below",
+    ),
     Telling(
         "allowed_tools", OPENAI, lambda asked: asked.model.provider == "openai", "a model of OpenAI",
         "0 tokens: it is `tool_choice`, a parameter no cache looks at", "provider",
@@ -77,11 +94,11 @@ TELLINGS: tuple[Telling, ...] = (
         "anthropic/types/beta/beta_request_tool_removal_block_param.py; mid-conversation system messages docs",
     ),
     Telling(
-        "system_notice", CLAUDE, lambda asked: asked.model.accepts_mid_system, "mid-conversation system messages",
+        "system_notice", (*CLAUDE, *BEDROCK), lambda asked: asked.model.accepts_mid_system, "mid-conversation system messages",
         "at most 60 tokens, appended once", "contextkit", "anthropic/types/system_message_param.py; mid-conversation system messages docs",
     ),
     Telling(
-        "reminder", (*CLAUDE, *OPENAI), lambda asked: True, "nothing", "at most 60 tokens, appended once", "contextkit",
+        "reminder", (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI), lambda asked: True, "nothing", "at most 60 tokens, appended once", "contextkit",
         "a text block of the user's turn, which every model takes",
     ),
 )  # fmt: skip
@@ -100,8 +117,8 @@ class Chosen:
     """Whether it says this mask, and the model takes it beside these parameters."""
     needs: str
     """The same in words."""
-    spell: Callable[[str, Mask, list[Tool]], Json]
-    """(wire, mask, the tools allowed) → `tool_choice`; None leaves it out."""
+    spell: Callable[[Endpoint, Mask, list[Tool]], Mapping[str, Json]]
+    """(endpoint, mask, the tools allowed) → body fields, `tool_choice` and what stands beside it."""
     is_free: bool
     """Whether no cache looks at it; else the messages are written anew wherever it changes."""
     source: str
@@ -123,10 +140,16 @@ def _may_force(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
     return mask.force and asked.model.accepts_forced_choice and not is_manual and params.get("max_tokens") != 0
 
 
-def _allowed(wire: str, mask: Mask, tools: list[Tool]) -> Json:
+def _says(choice: Json) -> Callable[[Endpoint, Mask, list[Tool]], Mapping[str, Json]]:
+    """The same `tool_choice` for every mask."""
+    return lambda asked, mask, tools: {"tool_choice": choice}
+
+
+def _allowed(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     """`allowed_tools`, nested on Chat and flat on Responses."""
-    inside = {"mode": "auto" if mask.mode == "auto" else "required", "tools": [_NAMES[wire](tool) for tool in tools]}
-    return {"type": "allowed_tools", "allowed_tools": inside} if wire == "openai_chat" else {"type": "allowed_tools", **inside}
+    inside = {"mode": "auto" if mask.mode == "auto" else "required", "tools": [_NAMES[asked.wire](tool) for tool in tools]}
+    nested = {"allowed_tools": inside} if asked.wire == "openai_chat" else inside
+    return {"tool_choice": {"type": "allowed_tools", **nested}}
 
 
 def _native(tool: Tool) -> Mapping[str, Json]:
@@ -155,35 +178,69 @@ def _responses_name(tool: Tool) -> Json:
 _NAMES: Mapping[str, Callable[[Tool], Json]] = {"openai_chat": _chat_name, "openai_responses": _responses_name}
 
 
-def _named(wire: str, mask: Mask, tools: list[Tool]) -> Json:
+def _named(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     """One function, on an endpoint like OpenAI's."""
-    return _NAMES[wire](tools[0])
+    return {"tool_choice": _NAMES[asked.wire](tools[0])}
+
+
+def _by_engine(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    row = enforced_row(asked.decoding, mask) if asked.decoding else None
+    return row.fields(mask, tools, asked.decoding.form) if row and asked.decoding else {}
+
+
+def _converse_choice(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    one = {"tool": {"name": mask.allowed[0]}} if mask.mode == "specified" and len(mask.allowed) == 1 else {"any": {}}
+    return {"toolConfig": {"toolChoice": one}}
+
+
+def _gemini_choice(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    names = {"allowedFunctionNames": list(mask.allowed)} if mask.mode == "specified" else {}
+    return {"toolConfig": {"functionCallingConfig": {"mode": "NONE" if mask.mode == "none" else "ANY", **names}}}
+
+
+def _elsewhere() -> tuple[Chosen, ...]:
+    """Bedrock and Gemini force a call in `toolConfig`; only Gemini forbids every one."""
+
+    def converse(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+        more = params.get("additionalModelRequestFields") or {}
+        return _may_force(asked, mask, {**params, "thinking": more.get("thinking")}) and mask.mode in ("required", "specified")
+
+    return (
+        Chosen("forced_choice", BEDROCK, converse, "a model that takes forcing, no manual thinking, a call required, `force`",
+               _converse_choice, False, "botocore bedrock-runtime, ToolChoice: auto, any or tool"),
+        Chosen("forced_choice", GEMINI, lambda asked, mask, params: (
+                   mask.force and mask.mode in ("none", "required", "specified") and "cachedContent" not in params),
+               "no tool allowed or a call required, no cached content, `force`", _gemini_choice, False,
+               "google.genai.types.FunctionCallingConfig"),
+    )  # fmt: skip
 
 
 CHOICES: tuple[Chosen, ...] = (
     Chosen("allowed_tools", OPENAI, lambda asked, mask, params: _mode("auto")(asked, mask, params) and mask.is_all,
-           "every tool allowed: `tool_choice` is left out", lambda wire, mask, tools: None, True, "prompt-caching guide"),
-    Chosen("none", OPENAI, _mode("none"), "no tool allowed", lambda wire, mask, tools: "none", True, "prompt-caching guide"),
-    Chosen("required", OPENAI, _mode("required"), "every tool allowed, a call required", lambda wire, mask, tools: "required", True,
+           "every tool allowed: `tool_choice` is left out", lambda asked, mask, tools: {}, True, "prompt-caching guide"),
+    Chosen("none", OPENAI, _mode("none"), "no tool allowed", _says("none"), True, "prompt-caching guide"),
+    Chosen("required", OPENAI, _mode("required"), "every tool allowed, a call required", _says("required"), True,
            "openai/types/responses/tool_choice_options.py"),
     Chosen("allowed_tools", OPENAI, _mode("auto", "specified"), "a subset, with or without a call required", _allowed, True,
            "openai/types/responses/tool_choice_allowed_param.py; prompt-caching guide"),
     Chosen("forced_choice", OPENAI, lambda asked, mask, params: mask.force and mask.mode == "none",
-           "another host's model, no tool allowed, `force`", lambda wire, mask, tools: "none", False, "the host's own documentation"),
+           "another host's model, no tool allowed, `force`", _says("none"), False, "the host's own documentation"),
     Chosen("forced_choice", OPENAI, lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "required",
-           "another host's model that takes forcing, a call required, `force`", lambda wire, mask, tools: "required", False,
+           "another host's model that takes forcing, a call required, `force`", _says("required"), False,
            "the host's own documentation"),
     Chosen("forced_choice", OPENAI,
            lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1,
            "another host's model that takes forcing, one tool required, `force`", _named, False, "the host's own documentation"),
+    *_elsewhere(),
     Chosen("forced_choice", CLAUDE, lambda asked, mask, params: mask.force and mask.mode == "none", "no tool allowed, `force`",
-           lambda wire, mask, tools: {"type": "none"}, False, "anthropic/types/tool_choice_none_param.py; prompt-caching docs"),
+           _says({"type": "none"}), False, "anthropic/types/tool_choice_none_param.py; prompt-caching docs"),
     Chosen("forced_choice", CLAUDE,
            lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1,
            "a model that takes forcing, no manual thinking, one tool required, `force`",
-           lambda wire, mask, tools: {"type": "tool", "name": mask.allowed[0]}, False, "define-tools docs; prompt-caching docs"),
+           lambda asked, mask, tools: {"tool_choice": {"type": "tool", "name": mask.allowed[0]}}, False,
+           "define-tools docs; prompt-caching docs"),
     Chosen("forced_choice", CLAUDE, lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode in ("required", "specified"),
-           "a model that takes forcing, no manual thinking, a call required, `force`", lambda wire, mask, tools: {"type": "any"}, False,
+           "a model that takes forcing, no manual thinking, a call required, `force`", _says({"type": "any"}), False,
            "define-tools docs; prompt-caching docs"),
 )  # fmt: skip
 """What `tool_choice` says of a mask, the first row that holds; none of them, and it is left alone."""
@@ -202,5 +259,8 @@ def telling(asked: Endpoint) -> Telling:
 
 
 def choice(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen | None:
-    """How `tool_choice` says a mask, None where it does not."""
+    """How a request's fields say a mask, None where they do not; what a self-hosted engine enforces is a row of `engines.py`."""
+    if asked.decoding is not None:
+        row = enforced_row(asked.decoding, mask)
+        return Chosen(row.mechanism, (asked.wire,), lambda *given: True, row.needs, _by_engine, True, row.source) if row else None
     return next((row for row in CHOICES if asked.wire in row.wires and row.holds(asked, mask, params)), None)

@@ -137,14 +137,26 @@ def _kept(parts: Json) -> Json:
     return block if block and block.get("role") == "tool" else None
 
 
-def replied(body: Mapping[str, Json]) -> list[Json]:
-    """What the model said: its own message, or another wire's reply in ours."""
+THOUGHTS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+"""Fields in which hosts of open models show what a model thought; OpenAI knows none of them."""
+
+
+def replied(body: Mapping[str, Json], kept: Mapping[str, str] | None = None) -> list[Json]:
+    """What the model said: its own message, or another wire's reply in ours.
+
+    `kept`: field of `THOUGHTS` → what it is called here, the others being left out; None leaves a message as it came.
+    """
     native = body["native"]
     if native["wire"] == WIRE:
-        return list(native["body"])
+        return list(native["body"]) if kept is None else [_thinking(message, kept) for message in native["body"]]
     calls = [_call(call) for call in body["calls"]]
     said = {"content": body["text"]} if body["text"] else {}
     return [{"role": "assistant", **said, **({"tool_calls": calls} if calls else {})}] if said or calls else []
+
+
+def _thinking(message: Mapping[str, Json], kept: Mapping[str, str]) -> Json:
+    said = {kept.get(name, name): value for name, value in message.items() if name in kept or name not in THOUGHTS}
+    return said if said.keys() - {"role"} else {**said, "content": ""}
 
 
 def _call(call: Mapping[str, Json]) -> Json:
@@ -154,6 +166,7 @@ def _call(call: Mapping[str, Json]) -> Json:
 
 PHASES: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "allowed_tools": lambda body: [],
+    "decoding": lambda body: [],
     "developer": lambda body: messages_of("developer", [_text(body["text"])]),
     "reminder": lambda body: messages_of("user", [_text(reminder(body["text"]))]) if body.get("text") else [],
 }

@@ -29,13 +29,13 @@ _CALLS: dict[str, Callable[[Mapping[str, Json]], tuple[str, Json]]] = {
 }
 
 
-def reply(response: Any) -> Reply:
-    """A `ChatCompletion`, its dict, or what a stream amounted to; of several choices the first."""
+def reply(response: Any, kept: frozenset[str] = frozenset()) -> Reply:
+    """A `ChatCompletion`, its dict, or what a stream amounted to; of several choices the first. `kept`: fields of its own to send back."""
     completion = plain(response)
     choices = completion.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0].get("message"), dict):
         raise UnreadableReply("not a chat completion (it has no choices): pass what client.chat.completions.create returned")
-    message = _sendable(choices[0]["message"])
+    message = _sendable(choices[0]["message"], kept)
     calls, text = _calls(message), _text(message)
     stop = "refused" if message.get("refusal") else STOPS.get(choices[0].get("finish_reason", ""), "truncated")
     stop = "calls" if stop == "done" and calls else stop  # a forced call ends with "stop"
@@ -57,20 +57,20 @@ def usage(counters: Mapping[str, Json]) -> Usage:
     return spellings.usage(counters.get("prompt_tokens"), details, counters.get("completion_tokens"))
 
 
-def _sendable(message: Mapping[str, Json]) -> dict[str, Json]:
-    said = {key: value for key, value in message.items() if key in _SENDABLE}
+def _sendable(message: Mapping[str, Json], kept: frozenset[str]) -> dict[str, Json]:
+    said = {key: value for key, value in message.items() if key in _SENDABLE or key in kept}
     if "audio" in said:
         said["audio"] = {"id": said["audio"]["id"]}
     if "tool_calls" in said and not said["tool_calls"]:
         del said["tool_calls"]
-    if not said.keys() - {"role"}:
+    if not said.keys() - {"role", *kept}:
         said["content"] = ""
     sendable: dict[str, Json] = normal(whole(said))
     return sendable
 
 
 def _calls(message: Mapping[str, Json]) -> tuple[ReplyCall, ...]:
-    return tuple(ReplyCall(call["id"], *_CALLS[call["type"]](call)) for call in message.get("tool_calls") or [])
+    return tuple(ReplyCall(call["id"], *_CALLS[call.get("type", "function")](call)) for call in message.get("tool_calls") or [])
 
 
 def _text(message: Mapping[str, Json]) -> str:
@@ -113,6 +113,18 @@ def _appended(message: dict[str, Json], key: str, value: Json) -> None:
     message[key] = message.get(key, "") + value
 
 
+def _listed(message: dict[str, Json], key: str, value: list[Json]) -> None:
+    """Pieces of reasoning: one with the index and type of the last goes on with its text."""
+    pieces = message.setdefault(key, [])
+    for piece in value:
+        last = pieces[-1] if pieces else {}
+        if last and last.get("index") == piece.get("index") and last.get("type") == piece.get("type"):
+            grown = {name: last.get(name, "") + text for name, text in piece.items() if name in ("text", "summary", "data")}
+            last.update({**piece, **grown})
+        else:
+            pieces.append(dict(piece))
+
+
 def _merged(message: dict[str, Json], key: str, value: Mapping[str, Json]) -> None:
     """A call's function, its arguments growing; ids and names come once."""
     inside = message.setdefault(key, {})
@@ -138,6 +150,9 @@ def _called(message: dict[str, Json], key: str, value: list[Json]) -> None:
 _DELTAS: dict[str, Callable[[dict[str, Json], str, Any], None]] = {
     "content": _appended,
     "refusal": _appended,
+    "reasoning_content": _appended,
+    "reasoning": _appended,
+    "reasoning_details": _listed,
     "tool_calls": _called,
     "function_call": _merged,
     "audio": _merged,

@@ -59,6 +59,15 @@ KEYINGS: Mapping[str, Keying] = {
     **dict.fromkeys(("implicit", "billed", "units"), _WITHOUT_MARKS),
 }
 """Cache of the model → what keys a prefix; before gpt-5.6 `user` chose the machine."""
+_RENDERED = ("model", "chat_template", "chat_template_kwargs", "reasoning_effort", "documents", "cache_salt", "extra_key")
+_DECODED = frozenset({
+    "response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema", "parallel_tool_calls", "session_id", "id_slot",
+    "top_k", "min_p", "repetition_penalty", "user", "verbosity", "service_tier", "prompt_cache_key", "priority", "rid",
+})  # fmt: skip
+ENGINES: Mapping[str, Keying] = dict.fromkeys(
+    ("vllm", "sglang", "llamacpp"), Keying(dict.fromkeys(_RENDERED, TOOLS), _NEUTRAL | _DECODED)
+)
+"""Engine → the same: what its template renders and what it salts with; how a reply is decoded is no part of the prompt."""
 _UNKEYED_REASONING = frozenset({"summary", "generate_summary"})
 
 
@@ -109,7 +118,8 @@ def layout_of(track: Track, marks: tuple[Breakpoint, ...], model: Model) -> Layo
 def prompt_of(layout: Layout, marks: tuple[Breakpoint, ...], params: Mapping[str, Json], model: Model) -> Prompt:
     """What the cache sees of a request with these explicit marks."""
     track, n = layout.track, layout.n
-    keys = namespaces(KEYINGS[model.cache], _keyed(params), track.raised(n))
+    keying = ENGINES.get(model.provider) or KEYINGS[model.cache]
+    keys = namespaces(keying, _keyed(params), track.raised(n))
     ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
     places = _effective(layout, marks, _options(params)) if model.cache == "breakpoints" else ()
     return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, places, n)

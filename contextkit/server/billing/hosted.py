@@ -46,7 +46,7 @@ class Hosted:
 
     def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
         """A body that asks a model of this provider."""
-        model = model_named(sent.body["model"])
+        model = model_named(sent.body[wire.model_field])
         if model.provider != wire.family:
             raise UnknownModel(f"{model.name} is not a model of {wire.family}")
         return model, PARSERS[wire.name](sent.body)

@@ -139,5 +139,5 @@ WIRE = Wire(
     early=refusals.EARLY, late=refusals.LATE, unreadable=_unreadable, unknown_model=_unknown_model, fault=fault, impossible={},
     error=error, error_event=lambda refusal: _event(error(refusal)), statuses=STATUSES, content=content, whole=whole, stream=stream,
     silent=lambda body: "truncated" if body.get("max_tokens") == 0 else None, diagnose=anthropic_diagnosis,
-    is_remembered=lambda body: body.get("diagnostics") is not None,
+    is_remembered=lambda body: body.get("diagnostics") is not None, id_header="request-id", moved=refusals.moved,
 )  # fmt: skip

@@ -64,7 +64,7 @@ class Wire:
     name: str
     """Key in `contextkit.providers.PARSERS`."""
     family: str
-    """`anthropic` or `openai`: whose caches and prices."""
+    """`anthropic`, `openai`, `aws` or `google`: whose caches and prices."""
     id_prefix: str
     """What ids of responses begin with."""
     workspace: str
@@ -99,6 +99,14 @@ class Wire:
     """Its diagnosis."""
     is_remembered: Callable[[Mapping[str, Json]], bool]
     """Whether a later request may be compared with this one."""
+    model_field: str = "model"
+    """Field that names the model."""
+    stream_type: str = "text/event-stream; charset=utf-8"
+    """Media type of a stream."""
+    id_header: str = "x-request-id"
+    """Header that names a response."""
+    moved: Callable[[Mapping[str, Json], int], Refusal] | None = None
+    """(request, number of a thinking block) → what is said of one whose past has changed; None where nobody looks."""
 
 
 def event(data: Mapping[str, Json], name: str | None = None) -> bytes:

@@ -14,6 +14,7 @@ from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.source.detect import find_in_code
 
 HEAD = "import datetime, subprocess, sys, time, uuid\n"
+RULES = "Be brief. " * 30
 CLEAN = {
     "a message's own text": "def take(messages):\n    messages.append({'role': 'user', 'content': str(time.time())})\n"
     "    system_message = messages.pop(0)\n    return system_message\n",
@@ -42,9 +43,9 @@ FOUND = {
                         "def make():\n    made = parts()\n    system_prompt = made['now']\n    return system_prompt\n")),
     "the day of a clock of ours": ("CKS02", ("def now():\n    return datetime.datetime.now()\n"
                                    "def make():\n    system_prompt = now().strftime('%A, %B %d')\n    return system_prompt\n")),
-    "a clock by the second and by the day": ("CKS01", "def make():\n    now = datetime.datetime.now()\n"
-                                             "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n"),
-    "the machine in front": ("CKS04", "def make():\n    return {'role': 'system', 'content': f'You run on {sys.platform}. " + "Be brief. " * 30 + "'}\n"),
+    "a clock by the second and by the day": ("CKS01", ("def make():\n    now = datetime.datetime.now()\n"
+                                             "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n")),
+    "the machine in front": ("CKS04", f"def make():\n    return {{'role': 'system', 'content': f'On {{sys.platform}}. {RULES}'}}\n"),
     "a role by its name": ("CKS01", "def make(ChatMessage, Role):\n    return ChatMessage(role=Role.SYSTEM, content=str(time.time()))\n"),
     "tools that fit the question": ("CKT03", ("import anthropic\nclient = anthropic.Anthropic()\n"
                                     "def run(tools, messages):\n    while True:\n"

@@ -87,7 +87,8 @@ def _each_time(function: AnyFunction, view: View) -> Iterator[Hit]:
                         for call in inside(node) if isinstance(call, ast.Call) and _encodes(call) and _moves(call, node))  # fmt: skip
 
 
-_PLACED = re.compile(r"(?:^|_)(?:i|idx|index|place|position|recent|last|newest|old|older|age|turns?|remaining|budget|total|tier|quality)(?:_|$)")
+_PLACED = re.compile(r"(?:^|_)(?:i|idx|index|place|position|recent|last|newest|old|older|age|turns?|remaining|budget|total|tier)(?:_|$)")
+"""Names of what differs from request to request for the same message."""
 
 
 def _moves(call: ast.Call, loop: ast.AST) -> bool:

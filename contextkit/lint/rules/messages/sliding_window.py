@@ -75,8 +75,10 @@ _CUTS = re.compile(
     r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip|filter)|(?:^|_)(?:messages|history|context)_for_"
 )
 _SIDE = re.compile(r"summar|compact|title|judge|classif|recall", re.IGNORECASE)
-_ASKS = re.compile(r"create|complet|chat|invoke|generat|stream|respon|reply|answer|ask|run|send|call|llm|model|query|predict|forward|parse|request",
-                   re.IGNORECASE)  # fmt: skip
+_ASKS = re.compile(
+    r"create|complet|chat|invoke|generat|stream|respon|reply|answer|ask|run|send|call|llm|model|query|predict|forward|parse|request",
+    re.IGNORECASE,
+)
 """Names of what gives messages to a model."""
 _HANDED = re.compile(r"hand_?off|handover|delegat", re.IGNORECASE)
 """What another agent is given begins under another prompt anyway."""

@@ -69,8 +69,10 @@ _SERVERS = re.compile(r"server|client|session|mcp|connection|toolset|workbench|g
 """What a loop goes through that asks one server after the other; the pages of one server come in its own order."""
 
 
-def _is_counted(loop: ast.For | ast.AsyncFor) -> bool:
-    return isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "range"
+def _asks_servers(loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether a loop goes from server to server, and not from page to page."""
+    is_counted = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "range"
+    return not is_counted and _SERVERS.search(f"{words_in(loop.target)} {words_in(loop.iter)}") is not None
 
 
 def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
@@ -80,7 +82,7 @@ def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
         return
     handed = {part.id for node in view.nodes(function, ast.Return) for part in walk(node) if isinstance(part, ast.Name)}
     for loop in view.nodes(function, ast.For, ast.AsyncFor):
-        if not isinstance(loop, ast.For | ast.AsyncFor) or _is_counted(loop) or not _SERVERS.search(f"{words_in(loop.target)} {words_in(loop.iter)}"):
+        if not isinstance(loop, ast.For | ast.AsyncFor) or not _asks_servers(loop):
             continue
         inside = [node for node in walk(loop) if isinstance(node, ast.Call)]
         loads = any(last_name(call.func) in _LOADS for call in inside)

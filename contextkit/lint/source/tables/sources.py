@@ -142,7 +142,8 @@ MODEL_KEYS: Final[frozenset[str]] = _words("model model_id model_name selected_m
 LISTS_PATHS: Final[frozenset[str]] = frozenset({"listdir", "glob", "iglob", "iterdir", "rglob"})
 """Last names of functions that list names or paths, which can be sorted."""
 FILLED: Final[re.Pattern[str]] = re.compile(
-    r"(?:^|_)(?:state|context|profile|preferences|prefs|facts|variables|vars|overrides|config|settings|options|memory|memories)$", re.IGNORECASE,
+    r"(?:^|_)(?:state|context|profile|preferences|prefs|facts|variables|vars|overrides|config|settings|options|memory|memories)$",
+    re.IGNORECASE,
 )  # fmt: skip
 """Names of a mapping that is filled while the program runs and told again and again; an event is told once, as it came."""
 MAPPINGS: Final[re.Pattern[str]] = re.compile(r"^['\"]?(?:typing\.|t\.|collections\.abc\.|abc\.)?(?:dict|Dict|Mapping|MutableMapping)\b")
