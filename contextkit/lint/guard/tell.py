@@ -22,8 +22,8 @@ OnBreak = Literal["warn", "raise"] | Callable[[Finding], object]
 
 _PASSED = frozenset({
     "anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2", "contextkit", "anyio", "asyncio", "concurrent", "contextlib",
-    "functools", "threading", "pydantic", "langchain", "langchain_core", "langchain_anthropic", "langchain_openai", "langgraph", "pydantic_ai",
-    "pydantic_graph", "agents", "litellm", "instructor",
+    "functools", "threading", "pydantic", "langchain", "langchain_core", "langchain_anthropic", "langchain_openai", "langgraph",
+    "pydantic_ai", "pydantic_graph", "agents", "litellm", "instructor",
 })  # fmt: skip
 """Packages between the caller and the transport: clients, and frameworks that call them."""
 _SDK_ERRORS = {"anthropic": "AnthropicError", "openai": "OpenAIError"}
