@@ -15,19 +15,23 @@ from contextkit import (
     AnthropicMessages,
     Context,
     ContextKitError,
+    FileMemory,
     Ledger,
     Log,
     OpenAIChat,
     OpenAIResponses,
     Phase,
     Phases,
+    Todo,
     Tool,
     Toolbox,
+    Variation,
     simulate,
     tool,
     watch,
 )
 from contextkit.errors import LogCorrupt, LogLocked, StorageError, UnknownModel, UsageError
+from contextkit.memory import Memory, Offload, Recitation
 
 
 def nested(depth: int) -> Any:
@@ -405,10 +409,54 @@ def test_betas_are_names(value: Any) -> None:
     refused(AnthropicMessages, "claude-sonnet-5-5", max_tokens=9, betas=value)
 
 
+ODD: list[Any] = [5.5, True, "x", b"x", [], {}, [5], float("nan"), object(), Odd, lambda: 1]
+
+
+@pytest.mark.parametrize("value", [*ODD, 5], ids=range(len(ODD) + 1))
+def test_a_memory_is_files_and_rules(context: Context, value: Any, tmp_path: Path) -> None:
+    files = FileMemory(tmp_path)
+    refused(Context, context.provider, memory=value)
+    refused(Context, context.provider, variation=value)
+    refused(Memory, value)
+    for part in ("offload", "recitation"):
+        refused(Memory, files, **{part: value})
+    if not isinstance(value, str):
+        refused(Memory, files, todo=value)
+        refused(FileMemory, value)
+        refused(Todo, files, value)
+        refused(Todo(files).add, value)
+        refused(context.restore, value)
+        refused(context.compact_results, value)
+    refused(Todo, value)
+    refused(Todo(files).mark, [1], value)
+    refused(context.restore, "ab" * 8)
+    if type(value) is not int:
+        for rule in (Offload, Recitation, Variation):
+            refused(rule, value)
+        refused(Todo(files).mark, value, "done")
+        refused(Todo(files).reorder, value)
+
+
+@pytest.mark.parametrize("value", [*ODD[:-2], 5, "../x", "%2e%2e/x", "/x", "nul", "a\x00b", "\ud800", "x" * 2_000], ids=range(len(ODD) + 6))
+def test_a_path_of_a_file_store_is_a_name_within_it(value: Any, tmp_path: Path) -> None:
+    files = FileMemory(tmp_path / "memory")
+    files.write("kept", "kept")
+    if value == "x":
+        return
+    for act in (files.read, files.read_bytes, files.delete):
+        refused(act, value)
+    refused(files.write, value, "x")
+    refused(files.append, value, "x")
+    refused(files.rename, "kept", value)
+    refused(files.write, "kept", 5)
+    assert files.read("kept") == "kept"
+
+
 def test_every_public_name_was_tried() -> None:
     tried = {
         "AnthropicMessages",
         "Context",
+        "FileMemory",
         "Ledger",
         "Log",
         "OpenAIChat",
@@ -416,12 +464,14 @@ def test_every_public_name_was_tried() -> None:
         "Phase",
         "Phases",
         "Request",
+        "Todo",
         "Tool",
         "Toolbox",
+        "Variation",
         "simulate",
         "tool",
         "watch",
     }
-    plain = {"ContextKitError", "Entry", "Usage"}
+    plain = {"ContextKitError", "Entry", "Reference", "Usage"}
     assert set(contextkit.__all__) - tried - plain == set(), "try bad values with the new name, or say that it holds values only"
     assert issubclass(UsageError, ContextKitError)

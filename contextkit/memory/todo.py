@@ -84,7 +84,7 @@ class Todo:
     def mark(self, numbers: Iterable[int], state: str) -> list[Item]:
         """Set items (from 1) to open, done or dropped."""
         wanted = set(_each(numbers, int, "numbers"))
-        if state not in _BOXES:
+        if state not in tuple(_BOXES):  # a list has no hash
             raise UsageError(f"state={state!r}: one of {', '.join(_BOXES)}")
         return self._changed(lambda items: _marked(items, wanted, state))
 

@@ -1,0 +1,152 @@
+"""What a newcomer gets wrong with a memory is answered in words: what, where, what now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit import AnthropicMessages, Context, FileMemory, Todo, Variation
+from contextkit.errors import ContextKitError, FileErased, FileMissing, InvalidContent, PathRefused, SourceChanged, StorageError, UsageError
+from contextkit.log.change import Change, DateChanged, ModeChanged
+from contextkit.memory import Memory, Offload, Recitation
+
+_numbers = count()
+MODEL = AnthropicMessages("claude-opus-5", max_tokens=1024)
+PAGE = "row of text\n" * 2_000
+RULE = Offload(300, 50)
+
+
+def files() -> FileMemory:
+    return FileMemory(f"memory://refusals-{next(_numbers)}")
+
+
+def asked(context: Context, number: int = 1) -> Context:
+    """The model has made a call."""
+    if len(context.log) == 1:
+        context.user("Go.")
+    block = {"type": "tool_use", "id": f"c{number}", "name": "fetch", "input": {}}
+    said = {"id": "m", "type": "message", "role": "assistant", "model": "claude-opus-5", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    context.receive({**said, "content": [block], "stop_reason": "tool_use"}, context.request())
+    return context
+
+
+@dataclass
+class Kept:
+    """A conversation whose first result is in a file."""
+
+    memory: Memory = field(default_factory=lambda: Memory(files(), offload=RULE))
+
+    def __post_init__(self) -> None:
+        self.context = asked(Context(MODEL, memory=self.memory))
+        self.entry = self.context.result("c1", PAGE)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (lambda: Context(MODEL, memory="memory"), UsageError, "a memory is a contextkit.FileMemory.* not str: FileMemory"),  # type: ignore[arg-type]
+        (lambda: Memory(files(), offload=4_000), UsageError, "offload is a contextkit.memory.Offload or None, not int"),  # type: ignore[arg-type]
+        (lambda: Memory(files(), todo=True), UsageError, "todo is a path, a contextkit.memory.Todo or None"),  # type: ignore[arg-type]
+        (lambda: Memory(files(), todo="../todo.md"), PathRefused, "leads to another folder"),
+        (lambda: Memory(files(), todo=""), UsageError, "the name of a markdown file"),
+        (lambda: Memory(files(), fetch="x"), UsageError, "a function from a source to its bytes"),  # type: ignore[arg-type]
+        (lambda: Recitation("5"), UsageError, "every_replies='5': a whole number"),  # type: ignore[arg-type]
+        (lambda: Offload("5"), UsageError, "above_tokens='5': a number of tokens"),  # type: ignore[arg-type]
+        (lambda: Offload(100), UsageError, "at most half of what it stands for"),
+        (lambda: Variation("x"), UsageError, "whole numbers"),  # type: ignore[arg-type]
+        (lambda: Todo("todo.md"), UsageError, "files is a contextkit.FileMemory"),  # type: ignore[arg-type]
+        (lambda: Todo(files(), 3), UsageError, "path=3"),  # type: ignore[arg-type]
+        (lambda: Todo(files()).add("read"), UsageError, r"a list of str, for example \['read'\], not 'read'"),
+        (lambda: Todo(files()).mark(1, "done"), UsageError, "numbers is a list of int"),  # type: ignore[arg-type]
+        (lambda: Todo(files()).mark([1], "finished"), UsageError, "one of open, done, dropped"),
+        (lambda: Context(MODEL).notice(Change()), InvalidContent, "one of the kinds of change"),
+        (lambda: Context(MODEL).notice(DateChanged(None)), InvalidContent, "is text, or a date, not NoneType"),  # type: ignore[arg-type]
+        (lambda: Context(MODEL).notice(ModeChanged("")), InvalidContent, "give the new value"),
+        (lambda: asked(Context(MODEL)).result("c1", "x", source=3), UsageError, "URL or path"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_memory_rule_or_change_is_refused(wrong: Callable[[], object], error: type[ContextKitError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        wrong()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (lambda kept: kept.context.restore("zz"), FileMissing, "no reference is named 'zz'; the latest are: [0-9a-f]{16}"),
+        (lambda kept: kept.context.restore(99), UsageError, "there is no entry 99"),
+        (lambda kept: kept.context.restore(1), UsageError, "is no result but user"),
+        (lambda kept: Context(MODEL, log=kept.context.log).restore(kept.entry), UsageError, "open the conversation with it"),
+        (lambda kept: Context(MODEL, log=kept.context.log, memory=files()).restore(kept.entry), FileMissing, "the store it was written to"),
+        (lambda kept: kept.context.compact(kept.context.summarising()), UsageError, "no summary yet"),
+        (lambda kept: kept.context.compact_results(3, above_tokens=1), UsageError, "2 or more"),
+        (lambda kept: kept.context.compact_results(3, above_tokens="x"), UsageError, "above_tokens='x'"),
+    ],
+)
+def test_what_cannot_be_brought_back_or_summed_up_says_why(wrong: Callable[[Kept], object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        wrong(Kept())
+
+
+def test_a_reference_comes_back_by_itself_its_id_and_the_beginning_of_its_digest() -> None:
+    kept = Kept()
+    [reference] = kept.memory.references._by_id.values()
+    for name in (reference, reference.id, reference.digest, reference.digest[:6].upper()):
+        assert kept.context.restore(name) == PAGE.encode()
+    with pytest.raises(FileMissing):
+        kept.context.restore(reference.digest[:5])
+    kept.memory.files.forget(reference.digest)
+    with pytest.raises(FileErased, match="ask for it again"):
+        kept.context.restore(kept.entry)
+
+
+@pytest.mark.parametrize(
+    ("fetch", "error", "words"),
+    [
+        (None, FileMissing, r"at its source, https://example.com, .* give Memory\(…, fetch=…\)"),
+        (lambda source: b"other", SourceChanged, "no longer says"),
+        (lambda source: "text", UsageError, "gives bytes, not str"),
+    ],
+)
+def test_a_content_that_only_its_source_has(fetch: Any, error: type[Exception], words: str) -> None:
+    context = asked(Context(MODEL, memory=Memory(files(), offload=Offload(300, 50, keeps_sources=False), fetch=fetch)))
+    entry = context.result("c1", PAGE, source="https://example.com")
+    with pytest.raises(error, match=words):
+        context.restore(entry)
+
+
+def test_a_conversation_begun_without_a_memory_keeps_results_in_the_window_and_says_what_to_do() -> None:
+    old = asked(Context(MODEL, tools=[]))
+    late = Context(MODEL, log=old.log, memory=Memory(files(), offload=RULE))
+    with pytest.warns(UserWarning, match=r"stays in the window: the model has no read_reference.*allow_new_head=True"):
+        entry = late.result("c1", PAGE)
+    assert late.restore(entry)[0]["text"] == PAGE and PAGE.replace("\n", "\\n").encode() in entry.body
+    with pytest.raises(UsageError, match="no read_reference"):
+        late.compact_results(entry)
+    anew = Context(MODEL, log=old.log, tools=[], memory=Memory(files(), offload=RULE), allow_new_head=True)
+    assert len(asked(anew, 2).result("c2", PAGE).body) < 1_500
+    again = Context(MODEL, log=old.log, memory=anew.memory)
+    assert len(asked(again, 3).result("c3", PAGE).body) < 1_500
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="who may write anywhere, as root may, has no read-only folder")
+def test_a_folder_one_may_only_read_says_so_and_is_read(tmp_path: Path) -> None:
+    memory = FileMemory(tmp_path / "memory")
+    memory.write("a.md", "kept")
+    folders = [Path(folder) for folder, _, _ in os.walk(tmp_path / "memory")]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        again = FileMemory(tmp_path / "memory")
+        assert again.read("a.md") == "kept"
+        with pytest.raises(StorageError, match="choose a folder you may write to"):
+            again.keep(b"new")
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
