@@ -75,6 +75,7 @@ class Conversation:
         definitions = None if tools is None and (memory is None or len(self.log)) else self.toolbox.definitions()
         if not len(self.log):
             self._append("opened", opening(provider, parts or [], definitions or []))
+        self._keeping.follow(self.log)
         self._session, self._spawned = session or self.log[0].digest.hex(), count()
         self._account = Account(self.ledger, self._session, lane or lane_of(self.log), clock)
         try:

@@ -18,7 +18,10 @@ from contextkit.memory.compaction import INSTRUCTION, goal_of, opening, replaced
 from contextkit.memory.keeping import NO_READER, references_of
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import Offload, bytes_of
+from contextkit.memory.recall.current import name_of
+from contextkit.memory.recall.recall import recall
 from contextkit.memory.reference import Reference
+from contextkit.memory.search.entries import entry_id
 
 
 class Remembering(Branching):
@@ -77,6 +80,20 @@ class Remembering(Branching):
         if entry.kind != "result":
             raise UsageError(f"entry {entry.sequence} is no result but {entry.kind}: it stands in the log as it was said")
         return self._keeping.restored(entry)
+
+    def recall(self, query: str, limit: int = 5, budget_tokens: int = 1_000) -> Entry | None:
+        """Append what memory holds on `query`, behind what was said: facts true now, and what earlier words or files answer.
+
+        None where it holds nothing. Nothing that stands in the prompt is repeated. Needs a memory with an index.
+        """
+        memory = self._memory("recall")
+        if memory.index is None:
+            raise UsageError("context.recall needs an index: Memory(files, index=Index(path))")
+        name = name_of(next(entry.digest for entry in reversed(self.log) if entry.kind == "opened"))
+        seen = [entry_id(sequence, name) for sequence in [*self._turns.ordered, *self._turns.waiting]]
+        now = self._clock()
+        text = recall(memory.index, memory.facts, query, limit, budget_tokens, at=now, known_at=now, leave_out=seen)
+        return self._append("notice", {"text": text, "event": {"type": "recall", "query": query}}) if text else None
 
     @property
     def last_text(self) -> str:

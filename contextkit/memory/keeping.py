@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextkit.canonical import Json, parse
 from contextkit.errors import MemoryRefused, UsageError
 from contextkit.log.entry import Entry, Kind
+from contextkit.log.log import Log
 from contextkit.log.turns import Turns
 from contextkit.log.variation import Steps, Variation, unvaried, varied
 from contextkit.memory.memory import Memory
@@ -55,6 +56,11 @@ class Keeping:
                 f"Recitation(stays=False) takes words out of the history, and {model} binds its thinking to what stood before it: "
                 "leave stays as it is, or use another model"
             )
+
+    def follow(self, log: Log) -> None:
+        """Let what this log says be found by searching."""
+        if self.memory is not None and self.memory.index is not None:
+            self.memory.index.follow(log)
 
     def joined(self, toolbox: Toolbox) -> Toolbox:
         """The tools of a conversation and, behind them, those of its memory; of two with one name the conversation's stands."""

@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contextkit.errors import NotText, UsageError
+from contextkit.errors import MemoryRefused, NotText, UsageError
+from contextkit.memory.facts.facts import Facts
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory_tool import tools as memory_tools
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offload, bytes_of
+from contextkit.memory.recall.current import Current
+from contextkit.memory.recall.toolset import search_tools
 from contextkit.memory.recitation import Recitation
-from contextkit.memory.reference import References, passage
+from contextkit.memory.reference import Reference, References, passage
+from contextkit.memory.search.index import Index
 from contextkit.memory.todo import Todo
 from contextkit.tools.tool import Tool, tool
 
 READ_CHARACTERS = 8_000
 """What one reading gives at most, where half of the smallest offloaded result is not more: about 2,000 tokens."""
-_RULES: dict[str, Any] = {"offload": Offload, "recitation": Recitation, "todo": Todo}
+_RULES: dict[str, Any] = {"offload": Offload, "recitation": Recitation, "todo": Todo, "facts": Facts}
 
 
 class Memory:
@@ -32,14 +36,16 @@ class Memory:
     def __init__(
         self, files: FileMemory, *, offload: Offload | None = Offload(), todo: Todo | str | None = "todo.md",  # noqa: B008 (frozen)
         recitation: Recitation | None = Recitation(), has_file_tool: bool = True, fetch: Callable[[str], bytes] | None = None,  # noqa: B008
+        index: Index | None = None, facts: Facts | None = None,
     ) -> None:  # fmt: skip
-        """`todo` is a path in `files`; `fetch` gets the bytes of a source that was not stored."""
+        """`todo` is a path in `files`; `fetch` gets the bytes of a source that was not stored; an `index` makes all of it searchable."""
         if not isinstance(files, FileMemory):
             raise UsageError(f"a memory is a contextkit.FileMemory, or a Memory over one, not {type(files).__name__}: FileMemory(folder)")
         if fetch is not None and not callable(fetch):
             raise UsageError(f"fetch is a function from a source to its bytes, not {type(fetch).__name__}")
         self.files, self.offload, self.recitation, self.fetch = files, offload, recitation, fetch
         self.todo = Todo(files, todo) if isinstance(todo, str) else todo
+        self.index, self.facts = None if index is None else Current(index, self._content), facts
         self.references = References()
         """What was offloaded in any conversation that uses this memory."""
         self._has_file_tool = has_file_tool
@@ -57,7 +63,15 @@ class Memory:
         """What the model works with, in a fixed order: they belong into the head of a conversation from its first call on."""
         files = memory_tools(self.files) if self._has_file_tool else []
         reading = [tool(self._reading())] if self.offload is not None else []
-        return [*files, *reading, *(self.todo.tools() if self.todo is not None else [])]
+        searching = search_tools(self.index) if self.index is not None else []
+        return [*files, *reading, *(self.todo.tools() if self.todo is not None else []), *searching]
+
+    def _content(self, reference: Reference) -> bytes | None:
+        """What a reference names, for the index; None where it is not at hand."""
+        try:
+            return bytes_of(reference, self.files)
+        except MemoryRefused:
+            return None
 
     def _reading(self) -> Callable[..., str]:
         most = max((self.offload or Offload()).above_tokens * BYTES_PER_TOKEN // 2, READ_CHARACTERS)

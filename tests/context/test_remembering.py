@@ -12,6 +12,8 @@ from contextkit.errors import FileMissing, UsageError
 from contextkit.log.change import DateChanged, EffortChanged, FileChanged
 from contextkit.log.variation import Variation, repetition
 from contextkit.memory import FileMemory, Memory, Offload, Recitation
+from contextkit.memory.facts.facts import Facts
+from contextkit.memory.search.index import Index
 from contextkit.providers.provider import Provider
 from tests.laws.wires import Server, answer
 
@@ -256,3 +258,30 @@ def test_what_needs_a_memory_says_so() -> None:
         _ = loop.context.last_text
     with pytest.raises(FileMissing):
         Context(PROVIDERS["anthropic"](), memory=files()).restore("ab" * 8)
+
+
+def test_what_left_the_window_is_found_again_and_said_at_the_tail() -> None:
+    memory = Memory(files(), offload=Offload(1_000, 100), index=Index(), facts=Facts())
+    loop = Loop(PROVIDERS["anthropic"](), memory=memory)
+    assert memory.facts is not None
+    loop.context.user("The Kestrel card costs 412 euros at Marlow's.")
+    loop.browse("Shipping of the Osprey board takes nineteen days.\n" + PAGE)
+    loop.reply(("text", "Noted."))
+    memory.facts.learn("Osprey", "is made in", "Ghent", episode="entry/1", at=loop.now)
+    loop.context.user("Go on.")
+    before = loop.context.request()
+    loop.context.compact("Two shops were visited.")
+    loop.context.user("What about Osprey shipping?")
+    entry = loop.context.recall("Osprey shipping days")
+    assert entry is not None and b"nineteen days" in entry.body and b"Ghent" in entry.body
+    shown = loop.context.request()
+    assert "nineteen days" in str(shown["messages"][-1]) and b"nineteen days" not in before.body[:200]
+    loop.reply(("call", "s", "memory_search", {"query": "Kestrel price"}))
+    assert "412 euros" in str(loop.context.calls[0].run())
+    loop.context.interrupt("enough")
+    assert loop.context.recall("zebra xylophone") is None
+
+
+def test_recall_without_an_index_says_what_it_needs() -> None:
+    with pytest.raises(UsageError, match="index=Index"):
+        Loop(PROVIDERS["anthropic"](), memory=files()).context.recall("anything")

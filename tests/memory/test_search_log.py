@@ -14,7 +14,7 @@ from contextkit.memory.filestore import FileMemory
 from contextkit.memory.offload import Offload, bytes_of, offload
 from contextkit.memory.search.document import Document
 from contextkit.memory.search.index import Index
-from contextkit.memory.search.recall import HEAD, recall
+from contextkit.memory.recall.recall import HEAD, recall
 
 
 def said(log: Log, text: str) -> None:

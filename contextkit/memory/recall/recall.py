@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from contextkit.memory.facts.fact import Fact, day
 from contextkit.memory.facts.facts import Facts
 from contextkit.memory.offload import BYTES_PER_TOKEN
+from contextkit.memory.recall.current import Current
 from contextkit.memory.search.document import Found
 from contextkit.memory.search.index import Index
 from contextkit.memory.search.words import asked_terms, terms
@@ -22,7 +23,7 @@ _OPENED_BY = {"reference": "read_reference"}
 
 
 def recall(
-    index: Index, facts: Facts | None, query: str, limit: int = 5, budget_tokens: int = 1_000, *,
+    index: Index | Current, facts: Facts | None, query: str, limit: int = 5, budget_tokens: int = 1_000, *,
     at: float = float("inf"), known_at: float = float("inf"), leave_out: Collection[str] = (), count: Callable[[str], int] | None = None,
 ) -> str:  # fmt: skip
     """Up to `limit` facts true `at` a moment, and up to `limit` documents, within the budget; "" where there is nothing.

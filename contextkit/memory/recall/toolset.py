@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextkit.errors import InvalidCall, UsageError
 from contextkit.memory.facts.fact import day
+from contextkit.memory.recall.current import Current
 from contextkit.memory.reference import passage
 from contextkit.memory.search.document import Found
 from contextkit.memory.search.index import Index
@@ -19,7 +20,7 @@ MOST_CHARACTERS = 8_000
 """Of one reading."""
 
 
-def search_tools(index: Index) -> list[Tool]:
+def search_tools(index: Index | Current) -> list[Tool]:
     """`memory_search(query, limit)` and `memory_read(id, start_line, n_lines)` over `index`.
 
     >>> [tool.name for tool in search_tools(Index())]

@@ -1,0 +1,1 @@
+"""What memory holds on a matter: said at the tail, or searched by the model."""
