@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from contextkit.providers.anthropic.messages import AnthropicMessages as AnthropicMessages
     from contextkit.providers.openai.chat import OpenAIChat as OpenAIChat
     from contextkit.providers.openai.responses import OpenAIResponses as OpenAIResponses
+    from contextkit.providers.openai_compatible import OpenAICompatible as OpenAICompatible
     from contextkit.providers.request import Request as Request
     from contextkit.tools.phases import Phase as Phase
     from contextkit.tools.phases import Phases as Phases
@@ -38,6 +39,7 @@ _PLACES = {
     "Ledger": "contextkit.ledger.ledger",
     "Log": "contextkit.log.log",
     "OpenAIChat": "contextkit.providers.openai.chat",
+    "OpenAICompatible": "contextkit.providers.openai_compatible",
     "OpenAIResponses": "contextkit.providers.openai.responses",
     "Phase": "contextkit.tools.phases",
     "Phases": "contextkit.tools.phases",

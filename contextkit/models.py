@@ -73,6 +73,7 @@ SOURCES: Mapping[str, str] = MappingProxyType({
     "OPT": "openai 3.52.0, openai/types/responses/response_create_params.py:425-460",
     "GEM": "https://ai.google.dev/gemini-api/docs/caching",
     "BED": "https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html",
+    "PROF": "https://docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-support.html",
     "DS": "https://api-docs.deepseek.com/guides/kv_cache",
     "KIMI": "https://forum.moonshot.ai/t/context-caching-upgrade-5-min-1-hour-ttl-options/613",
     "XAI": "https://docs.x.ai/developers/advanced-api-usage/prompt-caching",
@@ -251,6 +252,12 @@ _MODELS |= {
     f"anthropic.{name}": replace(_MODELS[name], name=f"anthropic.{name}", provider="aws", source=f"{_MODELS[name].source} BED")
     for name in _CLAUDE_ON_BEDROCK
 }
+_PROFILES = ("us", "eu", "apac", "global")
+"""Regions that an inference profile of Bedrock routes to; its name stands before the model's, whose rules it has (PROF)."""
+_MODELS |= {
+    f"{profile}.{row.name}": replace(row, name=f"{profile}.{row.name}", source=f"{row.source} PROF")
+    for row in list(_MODELS.values()) if row.provider == "aws" for profile in _PROFILES
+}  # fmt: skip
 
 MODELS: Mapping[str, Model] = MappingProxyType(_MODELS)
 """Every known model by its name, registered ones included."""

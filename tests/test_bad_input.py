@@ -19,6 +19,7 @@ from contextkit import (
     Ledger,
     Log,
     OpenAIChat,
+    OpenAICompatible,
     OpenAIResponses,
     Phase,
     Phases,
@@ -165,6 +166,13 @@ def test_a_lifetime_is_one_of_those_there_are(value: Any) -> None:
     refused(OpenAIChat, "gpt-6.1-sol", system_role=value)
     if value:
         refused(AnthropicMessages, "claude-sonnet-5-5", max_tokens=9, head_ttl=value)
+
+
+@pytest.mark.parametrize("value", [None, 5, "", [], {}, b"x", {1}, float("nan")], ids=range(8))
+def test_a_host_and_the_name_of_its_model_are_names(value: Any) -> None:
+    refused(OpenAICompatible, "any-model", host=value)
+    refused(OpenAICompatible, value, host="vllm")
+    refused(OpenAICompatible, "any-model", host="deepseek", salt="a")
 
 
 def test_lifetimes_that_do_not_go_together() -> None:
@@ -460,6 +468,7 @@ def test_every_public_name_was_tried() -> None:
         "Ledger",
         "Log",
         "OpenAIChat",
+        "OpenAICompatible",
         "OpenAIResponses",
         "Phase",
         "Phases",

@@ -21,7 +21,10 @@ from contextkit.providers.masking.mechanisms import CHOICES, TELLINGS
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "masking.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
-WORDS = {"anthropic_messages": "Messages", "openai_chat": "Chat", "openai_responses": "Responses"}
+WORDS = {
+    "anthropic_messages": "Messages", "openai_chat": "Chat", "openai_responses": "Responses", "bedrock_converse": "Converse",
+    "gemini": "Gemini",
+}  # fmt: skip
 ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp"}
 SHOWS = {
     "masking_claude": "system_notice",
@@ -54,9 +57,12 @@ TABLES: dict[str, Callable[[], str]] = {
         ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, "no" if row.is_free else "yes", row.source] for row in CHOICES),
     ),
     "engines": lambda: table(
-        "| mechanism | engine | says | enforced by | source |",
+        "| mechanism | engine | says | a change costs | enforced by | source |",
         (
-            [f"`{row.mechanism}`", wires(row.engines, ENGINES), row.needs, "the engine" if row.is_enforced else "contextkit", row.source]
+            [
+                f"`{row.mechanism}`", wires(row.engines, ENGINES), row.needs + (", in the model's call format" if row.needs_format else ""),
+                row.cost, "the engine" if row.is_enforced else "contextkit", row.source,
+            ]
             for row in ROWS
         ),
     ),

@@ -69,6 +69,8 @@ def test_a_row_with_an_unsure_cell_says_so() -> None:
 
 HOSTS = {"google": "google", "bedrock": "aws"}
 """Provider in the fact sheet → the id its prices are under."""
+PROFILES = ("us.", "eu.", "apac.", "global.")
+"""How the name of an inference profile of Bedrock begins."""
 NO_ROW = {"amazon.nova-2-lite-v1:0"}
 """Models without a price of their own: the price data lists routed ids only."""
 
@@ -78,10 +80,10 @@ def test_every_priced_model_of_a_host_that_publishes_its_minimum_has_that_minimu
         pytest.skip(f"needs the fact sheet {FACTS.name} in shared/facts beside the repository")
     rows = [row for row in json.loads(FACTS.read_text(encoding="utf-8"))["rows"] if row["provider"] in HOSTS]
     found = {row["model"]: (HOSTS[row["provider"]], row["min_tokens"]) for row in rows if row["model"] not in NO_ROW}
-    ours = {model.name: (model.provider, model.min_tokens) for model in MODELS.values() if model.provider in HOSTS.values()}
-    assert ours == found
+    hosted = [model for model in MODELS.values() if model.provider in HOSTS.values() and not model.name.startswith(PROFILES)]
+    assert {model.name: (model.provider, model.min_tokens) for model in hosted} == found
     lifetimes = {row["model"]: tuple(row["ttl_seconds"]) for row in rows if row["provider"] == "bedrock"}
-    assert all(model.ttls_seconds == lifetimes[name] for name, model in MODELS.items() if model.provider == "aws")
+    assert all(model.ttls_seconds == lifetimes[model.name] for model in hosted if model.provider == "aws")
     assert all("UNSURE" not in row["min_tokens_confidence"] for row in rows if row["provider"] == "google")
 
 
@@ -89,6 +91,13 @@ def test_a_model_on_another_host_keeps_its_rules() -> None:
     there = model_named("anthropic.claude-opus-4-8")
     here = model_named("claude-opus-4-8")
     assert replace(there, name=here.name, provider=here.provider, source=here.source) == here
+
+
+def test_an_inference_profile_keeps_the_rules_of_its_model() -> None:
+    for name, model in MODELS.items():
+        for profile in PROFILES if model.provider == "aws" and not name.startswith(PROFILES) else ():
+            there = model_named(profile + name)
+            assert replace(there, name=name, source=model.source) == model
 
 
 def test_windows_agree_with_the_price_data() -> None:

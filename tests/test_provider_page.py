@@ -19,6 +19,12 @@ from contextkit.layout.track import Track
 from contextkit.log.log import Log
 from contextkit.providers.anthropic import reply as anthropic_reply
 from contextkit.providers.anthropic.messages import KEYING, AnthropicMessages
+from contextkit.providers.bedrock import reply as bedrock_reply
+from contextkit.providers.bedrock.converse import KEYING as BEDROCK_KEYING
+from contextkit.providers.bedrock.converse import BedrockConverse
+from contextkit.providers.gemini import reply as gemini_reply
+from contextkit.providers.gemini.generate import KEYING as GEMINI_KEYING
+from contextkit.providers.gemini.generate import Gemini
 from contextkit.providers.namespaces import Keying
 from contextkit.providers.openai import chat_reply, responses_reply
 from contextkit.providers.openai.chat import OpenAIChat
@@ -32,6 +38,8 @@ WIRES: dict[str, Provider] = {
     "Messages": AnthropicMessages("claude-sonnet-5-5", max_tokens=1),
     "Chat": OpenAIChat("gpt-6.1-sol"),
     "Responses": OpenAIResponses("gpt-6.1-sol"),
+    "Converse": BedrockConverse("anthropic.claude-sonnet-5-5"),
+    "Gemini": Gemini("gemini-3.8-flash"),
 }
 PNG = {"type": "image", "media_type": "image/png", "data": "…"}
 PDF = {"type": "document", "media_type": "application/pdf", "data": "…", "title": "a.pdf"}
@@ -68,11 +76,15 @@ STOPS: dict[str, Mapping[str, str]] = {
     "Messages `stop_reason`": anthropic_reply.STOPS,
     "Chat `finish_reason`": chat_reply.STOPS,
     "Responses `incomplete_details.reason`": responses_reply.STOPS,
+    "Converse `stopReason`": bedrock_reply.STOPS,
+    "Gemini `finishReason`": gemini_reply.STOPS,
 }
 KEYED: dict[str, Keying] = {
     "Messages": KEYING,
     "Chat and Responses, models from gpt-5.6 on": KEYINGS["breakpoints"],
     "Chat and Responses, earlier models": KEYINGS["implicit"],
+    "Converse": BEDROCK_KEYING,
+    "Gemini": GEMINI_KEYING,
 }
 
 
@@ -103,7 +115,11 @@ def per_wire(rows: Mapping[str, Callable[[Provider], Any]], heading: str) -> Ite
 
 def parts() -> Iterator[str]:
     def render(part: Any) -> Callable[[Provider], Any]:
-        return lambda provider: said(provider, "user", {"content": [part]})[0]["content"]
+        def spoken(provider: Provider) -> Any:
+            message = said(provider, "user", {"content": [part]})[0]
+            return message.get("content") or message["parts"]
+
+        return spoken
 
     return per_wire({name: render(part) for name, part in PARTS.items()}, "part")
 
@@ -117,7 +133,11 @@ def entries() -> Iterator[str]:
 
 def tools() -> Iterator[str]:
     def render(definition: Any) -> Callable[[Provider], Any]:
-        return lambda provider: body_of(provider, provider.head([], [definition], 0))["tools"]
+        def sent(provider: Provider) -> Any:
+            body = body_of(provider, provider.head([], [definition], 0))
+            return body.get("tools") or body["toolConfig"]["tools"]
+
+        return sent
 
     return per_wire({name: render(definition) for name, definition in DEFINITIONS.items()}, "definition")
 
@@ -134,7 +154,8 @@ def keys() -> Iterator[str]:
                 yield f"| {wire} | presence of {code(flags)} | {name} |\n"
         yield f"| {wire} | any other parameter | messages |\n"
         yield f"| {wire} | {code(sorted(keying.neutral))} | nothing |\n"
-        yield f"| {wire} | from left out to {', '.join(f'`{n}` {shown(v)}' for n, v in keying.defaults.items())}, or back | nothing |\n"
+        if keying.defaults:
+            yield f"| {wire} | from left out to {', '.join(f'`{n}` {shown(v)}' for n, v in keying.defaults.items())}, or back | nothing |\n"
 
 
 def stops() -> Iterator[str]:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from contextkit.server.replies import ReplySource
     from contextkit.simulator.engines import Engine
 
 
 @click.command("serve")
 @click.option("--port", default=8089, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
+@click.option("--replies", "source", type=click.Choice(["echo", "transformer"]), default="echo", show_default=True,
+              help="transformer: the reference model says them, and its KV cache makes the bill (extra `numpy`).")  # fmt: skip
 @click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON: {"replies": [...]}; without, it echoes.')
 @click.option("--session", "session_path", type=click.Path(exists=True, dir_okay=False), help="A pi session: replies as recorded.")
 @click.option("--frozen", is_flag=True, help="The clock only moves by POST /_contextkit/clock.")
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
 @click.option("--policy", help="What is forgotten first (sglang, tiered).")
 @click.option("--engine-version", help="Whose rules hold (vllm, sglang).")
 def command(
-    port: int, host: str, script_path: str | None, session_path: str | None, frozen: bool, cache: str | None, **options: int | str | None
+    port: int, host: str, source: str, script_path: str | None, session_path: str | None, frozen: bool, cache: str | None,
+    **options: int | str | None,
 ) -> None:
     """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a reference cache.
 
@@ -35,11 +39,18 @@ def command(
     ANTHROPIC_BASE_URL=http://127.0.0.1:8089 ANTHROPIC_API_KEY=any python my_agent.py
     curl http://127.0.0.1:8089/_contextkit/ledger
     contextkit serve --cache vllm --block-size 16 --capacity-tokens 65536
+    contextkit serve --replies transformer
     """
     from contextkit.server.local import serve
 
     if script_path and session_path:
         raise click.UsageError("--script and --session both say what to reply: give one")
+    if source == "transformer":
+        if script_path or session_path:
+            raise click.UsageError("--replies transformer says what to reply, and so does a script: give one")
+        model, engine = _transformer(cache, options)
+        serve(host=host, port=port, replies=model, is_frozen=frozen, cache=engine, announce=_announce)
+        raise click.Abort
     replies = _replies(script_path) if script_path else _recorded(session_path) if session_path else None
     serve(host=host, port=port, replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce)
     raise click.Abort  # it only comes back from Ctrl-C
@@ -53,6 +64,20 @@ def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | 
     if name is None and given:
         raise click.UsageError(f"--{given[0].replace('_', '-')} is an engine's: name it with --cache")
     return None if name is None else engine(name, **options)
+
+
+def _transformer(cache: str | None, options: dict[str, int | str | None]) -> tuple[ReplySource, Engine]:
+    """The reference model as what replies and as what bills; raises `UsageError` for a cache or an option it has not."""
+    from contextkit.cli.transformer.serving import TransformerServer
+    from contextkit.simulator.engines import Engine
+
+    given = {option: value for option, value in options.items() if value is not None}
+    wrong = [option for option in given if option not in ("block_size", "capacity_tokens")]
+    if cache not in (None, "vllm") or wrong:
+        what = f"--cache {cache}" if not wrong else f"--{wrong[0].replace('_', '-')}"
+        raise click.UsageError(f"{what}: the transformer keeps its cache in vLLM's blocks, and takes --block-size and --capacity-tokens")
+    model = TransformerServer(**{option: int(value) for option, value in given.items()})
+    return model, Engine("vllm", model)
 
 
 def _announce(url: str) -> None:

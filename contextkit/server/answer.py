@@ -114,7 +114,14 @@ def count_tokens(state: State, wire: Wire, headers: Mapping[str, str], raw: byte
         asked = _understood(state, wire, headers, raw)
         if isinstance(asked, Refusal):
             return refused(state, wire, asked)
-        return answered(state, wire, {"input_tokens": asked.parsed.prompt.n_tokens})
+        return answered(state, wire, {"input_tokens": asked.parsed.prompt.n_tokens, **_unedited(asked)})
+
+
+def _unedited(asked: Asked) -> dict[str, Json]:
+    """What a prompt counted before it was edited (anthropic/types/beta/beta_count_tokens_context_management_response.py)."""
+    layout = asked.parsed.layout
+    whole = {"original_input_tokens": layout.track.ends_tokens[layout.n - 1] if layout.n else 0}
+    return {"context_management": whole} if asked.sent.body.get("context_management") else {}
 
 
 def answered(state: State, wire: Wire, value: Json) -> Outcome:
@@ -182,10 +189,10 @@ def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
     layout = parsed.layout
     places = tuple(places_in(layout)) if model.binds_thinking else ()
     asked = Asked(sent, parsed, model, places, bool(layout.n) and layout.track.body(layout.n - 1) in state.paused)
-    ordinal = state.signatures.moved(places)
-    return first(check(asked) for check in wire.late) or (
-        asked if ordinal is None or wire.moved is None else wire.moved(sent.body, ordinal)
-    )
+    refusal, gone = first(check(asked) for check in wire.late), state.signatures.failing(places)
+    if refusal or not gone or wire.moved is None:
+        return refusal or asked
+    return wire.dropped(asked, gone) or wire.moved(sent.body, gone[0])
 
 
 def _script(state: State, wire: Wire, asked: Asked) -> ReplyScript:
@@ -295,7 +302,8 @@ def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> Answer:
         state.fingerprints.keep(call.id, now)
     _record(state, call.wire, asked, error=error, call=call, said=said, usage=usage, ended_at=state.clock.now(), first_byte_at=began)
     thought, billed = min(said.n_thinking, output), call.books.billed(call.lease)
-    return Answer(call.id, call.number, int(call.at), asked.sent.body, parts, script.ending, usage, thought, diagnosis, billed)
+    told = call.wire.told(asked)
+    return Answer(call.id, call.number, int(call.at), asked.sent.body, parts, script.ending, usage, thought, diagnosis, billed, told)
 
 
 def _remember(call: Call, spoken: Answer) -> None:

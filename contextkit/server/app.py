@@ -31,6 +31,7 @@ from contextkit.server.answer import (
 )
 from contextkit.server.refusals.refusal import Refusal, Sent, first
 from contextkit.server.state import State
+from contextkit.server.wires.anthropic_messages import INVOKE, PREDICT
 from contextkit.server.wires.wire import Wire
 
 if TYPE_CHECKING:
@@ -43,12 +44,19 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _POSTS = (
     ("/v1/messages", MESSAGES, admit),
     ("/v1/messages/count_tokens", COUNT, count_tokens),
+    ("/anthropic/v1/messages", MESSAGES, addressed.below),
+    ("/anthropic/v1/messages/count_tokens", COUNT, count_tokens),
     ("/v1/chat/completions", CHAT, admit),
     ("/v1/responses", RESPONSES, admit),
 )
+_PUBLISHED = "/v1/projects/{project}/locations/{region}/publishers/anthropic/models/{model}"
 _ADDRESSED = (
     ("/model/{model:path}/converse", addressed.converse, False),
     ("/model/{model:path}/converse-stream", addressed.converse, True),
+    ("/model/{model:path}/invoke", addressed.invoke, False),
+    ("/model/{model:path}/invoke-with-response-stream", addressed.invoke, True),
+    (f"{_PUBLISHED}:rawPredict", addressed.predict, False),
+    (f"{_PUBLISHED}:streamRawPredict", addressed.predict, True),
     *((f"/{version}/models/{{model}}:generateContent", addressed.generate, False) for version in ("v1", "v1beta")),
     *((f"/{version}/models/{{model}}:streamGenerateContent", addressed.generate, True) for version in ("v1", "v1beta")),
 )
@@ -124,7 +132,7 @@ def _posted(state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, s
 
 
 def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool) -> _Endpoint:
-    wire = CONVERSE if act is addressed.converse else GENERATE
+    wire = _SPOKEN[act]
 
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
@@ -135,6 +143,12 @@ def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool
             return Written(failed(state, wire, fault))
 
     return endpoint
+
+
+_SPOKEN: Mapping[Callable[..., Outcome | Call], Wire] = {
+    addressed.converse: CONVERSE, addressed.generate: GENERATE, addressed.invoke: INVOKE, addressed.predict: PREDICT,
+}  # fmt: skip
+"""What answers → whose words a fault of ours is told in."""
 
 
 def _creating(state: State) -> _Endpoint:

@@ -19,6 +19,8 @@ from contextkit.layout.normal_form import normal
 
 _THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"', b'{"reasoningContent"')
 """How a block in normal form begins that a client may leave out."""
+_SUMMARY = b'{"type":"compaction"'
+"""How a block begins that the API writes on the way: it is none of what thinking was made from."""
 _SPEAKER = "assistant"
 
 
@@ -71,6 +73,14 @@ class Signatures:
             before = place.signature
         return None
 
+    def failing(self, request: Sequence[Place]) -> tuple[int, ...]:
+        """All thinking that `moved` finds, once what it found before is left out."""
+        left = list(enumerate(request))
+        found: list[int] = []
+        while (ordinal := self.moved([place for _, place in left])) is not None:
+            found.append(left.pop(ordinal)[0])
+        return tuple(sorted(found))
+
 
 def places_in(layout: Layout) -> Iterator[Place]:
     """Each thinking segment, then the end of the request."""
@@ -81,7 +91,7 @@ def places_in(layout: Layout) -> Iterator[Place]:
         body = track.body(index)
         if body.startswith(_THINKING):
             yield Place(past, _signature(parse(body)))
-        elif index not in track.silent:
+        elif index not in track.silent and not body.startswith(_SUMMARY):
             past = _grown(past, "messages" if index >= first_message else "head", speaker, body)
     yield Place(past, None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -60,17 +61,12 @@ Placed = list[tuple[int, int]]
 """Tokens, and the index each had."""
 
 
-def _moved(before: Placed, chosen: Placed, after: Placed, new: Placed, to: int) -> Placed:
-    rest = before + after
-    return rest[:to] + chosen + rest[to:]
-
-
 _EDITS: dict[Kind, Callable[[Placed, Placed, Placed, Placed, int], Placed]] = {
     "append": lambda before, chosen, after, new, to: before + chosen + after + new,
     "replace": lambda before, chosen, after, new, to: before + new + after,
     "insert": lambda before, chosen, after, new, to: before + new + chosen + after,
     "delete": lambda before, chosen, after, new, to: before + after,
-    "move": _moved,
+    "move": lambda before, chosen, after, new, to: (before + after)[:to] + chosen + (before + after)[to:],
 }
 """Kind → the list cut into before, chosen and after, and joined anew."""
 
@@ -126,13 +122,12 @@ def explain_edit(model: Model, tokens: Sequence[int], edit: Edit) -> Explanation
     engine, fresh = Engine(model), Engine(model)
     run, scratch = engine.open(), fresh.open()
     engine.feed([(run, tokens)])
-    before = _copied(model, run.cache, len(tokens))
+    old = _rows(model, run.cache, len(tokens))
     started = engine.work.copy()
     (scratch_logits,) = fresh.feed([(scratch, edited)])
     n_kept = run.hit(edited)
     (logits,) = engine.feed([(run, edited)])
-    stale = _stale_logits(model, before, edited, origins)
-    old, new = _rows(model, before, len(tokens)), _rows(model, scratch.cache, len(edited))
+    stale, new = _stale_logits(model, old, edited, origins), _rows(model, scratch.cache, len(edited))
     return Explanation(
         len(tokens), len(edited), n_kept, tuple(_first_different(old, new)), _fates(model, old, new, origins, n_kept),
         range(n_kept, len(edited)), engine.work.since(started), fresh.work,
@@ -143,21 +138,11 @@ def explain_edit(model: Model, tokens: Sequence[int], edit: Edit) -> Explanation
 
 
 Rows = list[Array]
-"""K and V of all layers as they are cached: (layers, heads, rows, width) each."""
+"""A copy of K and V of all layers as they are cached: (layers, heads, rows, width) each."""
 
 
 def _rows(model: Model, cache: KvCache, n: int) -> Rows:
-    layers = [cache.read(i, n) for i in range(model.shape.n_layers)]
-    return [np.stack([layer[part] for layer in layers]) for part in (0, 1)]
-
-
-def _copied(model: Model, cache: KvCache, n: int) -> ContiguousCache:
-    """Another cache with the same first rows."""
-    other = ContiguousCache(model.shape, n_reserved=max(1, n))
-    for i in range(model.shape.n_layers):
-        other.write(i, 0, *cache.read(i, n))
-    other.n_rows = n
-    return other
+    return [np.stack(part) for part in zip(*(cache.read(i, n) for i in range(model.shape.n_layers)), strict=True)]
 
 
 def _differ(one: Array, other: Array) -> NDArray[np.bool_]:  # (layers, heads, rows, width) twice -> (layers, rows)
@@ -167,8 +152,7 @@ def _differ(one: Array, other: Array) -> NDArray[np.bool_]:  # (layers, heads, r
 def _first_different(old: Rows, new: Rows) -> list[int | None]:
     """Layer by layer; a row beyond the old ones is different from nothing."""
     n = min(old[0].shape[2], new[0].shape[2])
-    k_differs, v_differs = (_differ(a[:, :, :n], b[:, :, :n]) for a, b in zip(old, new, strict=True))
-    different = np.logical_or(k_differs, v_differs)
+    different = np.logical_or(*(_differ(a[:, :, :n], b[:, :, :n]) for a, b in zip(old, new, strict=True)))
     beyond = n if new[0].shape[2] > n else None
     return [int(row.argmax()) if row.any() else beyond for row in different]
 
@@ -185,23 +169,16 @@ def _fates(model: Model, old: Rows, new: Rows, origins: list[int], n_kept: int) 
     return fates.astype(np.int8)
 
 
-def _stale_logits(model: Model, before: KvCache, edited: list[int], origins: list[int]) -> Array:  # -> (1, vocabulary)
+def _stale_logits(model: Model, old: Rows, edited: list[int], origins: list[int]) -> Array:  # -> (1, vocabulary)
     """The last logits when every old token keeps the row it had, wherever it now stands; new tokens and the last one are computed."""
-    cache, work = ContiguousCache(model.shape, n_reserved=len(edited)), Work()
-    rows = [before.read(i, before.n_rows) for i in range(model.shape.n_layers)]
-    for start, end in _stretches([*origins[:-1], -1]):
-        if origins[start] < 0 or start == len(edited) - 1:
+    cache, work, end = ContiguousCache(model.shape, n_reserved=len(edited)), Work(), 0
+    for is_new, stretch in groupby(origin < 0 for origin in [*origins[:-1], -1]):
+        start, end = end, end + len(list(stretch))
+        if is_new:
             x = model.forward([Step(cache, edited[start:end])], work)
         else:
             cache.reserve(end)
-            for i, (k, v) in enumerate(rows):
+            for i, (k, v) in enumerate(zip(*old, strict=True)):
                 cache.write(i, start, k[:, origins[start:end]], v[:, origins[start:end]])
             cache.n_rows = end
     return model.logits(x[-1:], work)
-
-
-def _stretches(origins: list[int]) -> list[tuple[int, int]]:
-    """Runs of old tokens and runs of new ones, as (start, end)."""
-    turns = [i for i in range(1, len(origins)) if (origins[i] < 0) != (origins[i - 1] < 0)]
-    return list(zip([0, *turns], [*turns, len(origins)], strict=True))
-

@@ -48,9 +48,7 @@ class Format:
 
 
 FORMATS = {
-    "float64": Format(np.float64, _as_float(np.float64)),
-    "float32": Format(np.float32, _as_float(np.float32)),
-    "float16": Format(np.float16, _as_float(np.float16)),
+    **{name: Format(name, _as_float(name)) for name in ("float64", "float32", "float16")},
     "int8": Format(np.int8, _as_int8, n_scales=1),
 }
 """Name → how rows are stored; int8 keeps one scale a row and head."""
@@ -64,19 +62,15 @@ class KvCache(Protocol):
 
     def reserve(self, n_rows: int) -> None:
         """Room for so many rows, those from `n_rows` on to be written."""
-        ...
 
     def write(self, layer: int, start: int, k: Array, v: Array) -> None:  # (g, n, a), (g, n, b)
         """Rows from `start` on, in reserved room."""
-        ...
 
     def read(self, layer: int, end: int, dtype: DTypeLike = np.float64) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
         """Rows 0 to `end`."""
-        ...
 
     def cut(self, n_rows: int) -> None:
         """Forget all rows from `n_rows` on."""
-        ...
 
 
 def row_bytes(shape: Shape, kept_as: str) -> int:
@@ -125,12 +119,16 @@ class ContiguousCache:
 
 
 class Pool:
-    """Blocks of rows that many sequences take from and give back to; one may stand in several tables."""
+    """Blocks of rows that many sequences take from and give back to; one may stand in several tables.
+
+    A block with a name can be found by it until it is taken again, and of the free ones those that were given back last are taken last.
+    """
 
     def __init__(self, shape: Shape, n_blocks: int, block: int = 16, kept_as: str = "float64") -> None:
         self.block, self.kind = block, FORMATS[kept_as]
         self.holders = [0] * n_blocks
         """How many tables each block stands in."""
+        self.names, self._named = dict[int, bytes](), dict[bytes, list[int]]()
         self._free = list(range(n_blocks))[::-1]
         outer, kind = (shape.n_layers, n_blocks, block, shape.n_kv_heads), self.kind
         self.parts = [(np.empty((*outer, w), kind.dtype), np.empty((*outer, kind.n_scales), np.float32)) for w in shape.cached_widths]
@@ -142,17 +140,36 @@ class Pool:
         return len(self._free)
 
     def take(self) -> int:
-        """A free block; `UsageError` when there is none."""
+        """A free block, its name forgotten; `UsageError` when there is none."""
         if not self._free:
             raise UsageError(f"all {len(self.holders)} blocks of {self.block} rows are taken: cut a sequence, or make the pool larger")
-        self.holders[self._free[-1]] = 1
-        return self._free.pop()
+        number = self._free.pop()
+        self.holders[number] = 1
+        if number in self.names:
+            self._named[self.names.pop(number)].remove(number)
+        return number
 
     def give(self, number: int) -> None:
-        """One holder less; without any the block is free."""
+        """One holder less; without any the block is free, and taken after all others if it has a name."""
         self.holders[number] -= 1
         if not self.holders[number]:
-            self._free.append(number)
+            self._free.insert(0 if number in self.names else len(self._free), number)
+
+    def hold(self, number: int) -> None:
+        """One holder more."""
+        if not self.holders[number]:
+            self._free.remove(number)
+        self.holders[number] += 1
+
+    def name(self, number: int, name: bytes) -> None:
+        """From now on a block without a name is found by this one."""
+        if number not in self.names:
+            self.names[number] = name
+            self._named.setdefault(name, []).append(number)
+
+    def found(self, name: bytes) -> int | None:
+        """The oldest block of this name; None where there is none."""
+        return next(iter(self._named.get(name, ())), None)
 
     def copied(self, number: int) -> int:
         """A block of one's own with the same rows."""
@@ -176,7 +193,7 @@ class PagedCache:
         other = PagedCache(self.pool)
         other.table, other.n_rows = self.table[: -(-self.n_rows // self.pool.block)], self.n_rows
         for number in other.table:
-            self.pool.holders[number] += 1
+            self.pool.hold(number)
         return other
 
     def reserve(self, n_rows: int) -> None:

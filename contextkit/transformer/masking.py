@@ -72,13 +72,14 @@ def by_mode(in_call: Allowed, mode: Mode, tokenizer: Tokenizer) -> Allowed:
     """
     opened, anything = tokenizer.encode(OPEN), range(tokenizer.size)
 
+    def starts(made: Sequence[int]) -> list[int]:
+        return [i for i in range(len(made)) if list(made[i : i + len(opened)]) == opened]
+
     def forced(made: Sequence[int]) -> Collection[int]:
-        starts = [i for i in range(len(made)) if list(made[i : i + len(opened)]) == opened]
-        return in_call(made[starts[-1] if starts else 0 :])
+        return in_call(made[max(starts(made), default=0) :])
 
     def auto(made: Sequence[int]) -> Collection[int]:
-        is_opened = any(list(made[i : i + len(opened)]) == opened for i in range(len(made)))
-        return forced(made) if is_opened else anything
+        return forced(made) if starts(made) else anything
 
     def none(made: Sequence[int]) -> Collection[int]:
         is_opening = list(made[len(made) - len(opened) + 1 :]) == opened[:-1]

@@ -6,7 +6,7 @@ are lacking, nor of sampling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
@@ -31,11 +31,9 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text."""
-        ...
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens."""
-        ...
 
 
 class Bytes:
@@ -107,7 +105,7 @@ class Model:
         self.weights, self.shape = weights, weights.shape
         self.layers = [weights.layer(i) for i in range(weights.shape.n_layers)]
         self._dtype = weights.arrays["embedding"].dtype
-        self.project = _PROJECTIONS[bool(weights.shape.d_latent)]
+        self.project = _with_latent if weights.shape.d_latent else _with_heads
 
     def forward(self, steps: Sequence[Step], work: Work) -> Array:  # rows of all steps, one behind the other -> (n, d_model)
         """What the last layer makes of each new token; every cache afterwards holds its rows."""
@@ -140,7 +138,7 @@ class Model:
             raise UsageError(f"position {positions.max()} is beyond the {self.shape.max_positions} learned ones: raise max_positions")
         return x + self.weights.arrays["position"][positions]
 
-    def part(self, x: Array, gain: Array, part: _Part) -> Array:  # (n, d_model) -> (n, d_model)
+    def part(self, x: Array, gain: Array, part: Callable[..., Array]) -> Array:  # (n, d_model) -> (n, d_model)
         """Half a layer with its norm, added to what came in."""
         if self.shape.norm == "pre":
             return x + part(ops.rms_norm(x, gain))
@@ -202,13 +200,3 @@ def _with_latent(h: Array, layer: Layer, shape: Shape, work: Work) -> tuple[Arra
 def feed_forward(h: Array, layer: Layer, work: Work) -> Array:  # (n, d_model) -> (n, d_model)
     """SwiGLU."""
     return work.product(ops.silu(work.product(h, layer["gate"])) * work.product(h, layer["up"]), layer["down"])
-
-
-class _Part(Protocol):
-    """Half a layer."""
-
-    def __call__(self, h: Array, /) -> Array: ...
-
-
-_PROJECTIONS = {False: _with_heads, True: _with_latent}
-"""Whether there is a latent → what makes queries, and the two rows that are cached."""

@@ -4,7 +4,8 @@
 
 Asks the request types of the engines themselves (vLLM 0.33 with XGrammar behind its structural tags, SGLang 0.5.23), whichever of them
 SITE_PACKAGES has: every lowering of every mask in every call format is taken, what a `Context` sends by itself too, and every body of
-`CASES` is taken or refused as the table says. What SGLang checks behind its types, in its server, is not asked. The same table is what the local provider is held to.
+`CASES` is taken or refused as the table says. What SGLang checks behind its types, in its server, is not asked. The same table is what
+the local provider is held to.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
 from contextkit.cache.usage import ZERO
+from contextkit.providers.bedrock.converse import BedrockConverse
+from contextkit.providers.gemini.generate import Gemini
 from contextkit.providers.provider import Provider
 from tests.laws.conversations import PNG
 from tests.laws.wires import answer
@@ -19,6 +21,11 @@ PROVIDERS: list[Provider] = [
     OpenAIChat("gpt-6.1-sol", max_tokens=1024, reasoning_effort="low"),
     OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024, ttl="12h", reasoning={"effort": "low"}),
 ]
+KEYED: list[Provider] = [
+    BedrockConverse("anthropic.claude-sonnet-5-5", max_tokens=1024, head_ttl="1h"),
+    Gemini("gemini-2.5-pro", max_tokens=1024),
+]
+"""Wires whose blocks are named by a key; not among those whose replies the others are shown."""
 SYSTEM = ["You are careful. Grüße 👩‍👩‍👧 \u2028 \x7f </s> " * 60, "Second block."]
 TOOLS: list[Any] = [
     {
@@ -83,7 +90,7 @@ def told(provider: Provider) -> list[bytes]:
     return [*bodies, context.request(stop=["x"]).body]
 
 
-@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.wire)
+@pytest.mark.parametrize("provider", [*PROVIDERS, *KEYED], ids=lambda provider: provider.wire)
 def test_bytes_never_move_under_one_template_version(provider: Provider) -> None:
     """A difference here re-bills every stored conversation: raise `template` of the adapter, and keep the templates of the old version."""
     expected = (FOLDER / f"{provider.wire}_v{provider.template}.jsonl").read_bytes().splitlines()
@@ -93,5 +100,5 @@ def test_bytes_never_move_under_one_template_version(provider: Provider) -> None
 
 def write() -> None:
     """Write the files anew, for a new version of a template only."""
-    for provider in PROVIDERS:
+    for provider in [*PROVIDERS, *KEYED]:
         (FOLDER / f"{provider.wire}_v{provider.template}.jsonl").write_bytes(b"".join(body + b"\n" for body in told(provider)))

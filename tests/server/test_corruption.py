@@ -13,7 +13,7 @@ import pytest
 
 from tests.server.conftest import CLAUDE, GPT, HEAD
 
-MARK = {"type": "ephemeral"}
+MARK, POINT = {"type": "ephemeral"}, {"type": "default"}
 WHOLE: dict[str, dict[str, Any]] = {
     "/v1/messages": {
         "model": CLAUDE, "max_tokens": 100, "stream": False, "stop_sequences": ["x"], "metadata": {"user_id": "u"},
@@ -57,6 +57,37 @@ WHOLE: dict[str, dict[str, Any]] = {
             {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "t"}], "encrypted_content": "e"},
             {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "3"}]},
+        ],
+    },
+    "/model/anthropic.claude-sonnet-5-5/converse": {
+        "inferenceConfig": {"maxTokens": 5, "stopSequences": ["x"]},
+        "toolConfig": {
+            "tools": [{"toolSpec": {"name": "f", "description": "d", "inputSchema": {"json": {"type": "object"}}}}, {"cachePoint": POINT}],
+            "toolChoice": {"tool": {"name": "f"}},
+        },
+        "system": [{"text": HEAD}, {"cachePoint": {**POINT, "ttl": "1h"}}],
+        "messages": [
+            {"role": "user", "content": [{"text": "hi"}, {"image": {"format": "png", "source": {"bytes": "AA=="}}}]},
+            {"role": "assistant", "content": [
+                {"reasoningContent": {"reasoningText": {"text": "t", "signature": "s"}}},
+                {"toolUse": {"toolUseId": "t1", "name": "f", "input": {"a": 1}}},
+            ]},
+            {"role": "user", "content": [
+                {"toolResult": {"toolUseId": "t1", "content": [{"text": "3"}], "status": "success"}},
+                {"document": {"name": "d", "format": "txt", "source": {"text": "words"}, "citations": {"enabled": True}}},
+            ]},
+        ],
+    },
+    "/v1beta/models/gemini-2.5-pro:generateContent": {
+        "systemInstruction": {"parts": [{"text": HEAD}]}, "generationConfig": {"maxOutputTokens": 5, "stopSequences": ["x"]},
+        "tools": [{"functionDeclarations": [{"name": "f", "description": "d", "parametersJsonSchema": {"type": "object"}}]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}, "safetySettings": [],
+        "contents": [
+            {"role": "user", "parts": [{"text": "hi"}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]},
+            {"role": "model", "parts": [
+                {"text": "t", "thought": True, "thoughtSignature": "cw=="}, {"functionCall": {"id": "c", "name": "f", "args": {"a": 1}}},
+            ]},
+            {"role": "user", "parts": [{"functionResponse": {"id": "c", "name": "f", "response": {"output": "3"}}}]},
         ],
     },
 }  # fmt: skip

@@ -54,10 +54,10 @@ def svg(found: Explanation, title: str) -> str:
     scale = (WIDTH - LEFT - 24) / found.n_after
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif" role="img">'
     parts = [opening, f"<title>{escape(title)}</title>", f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>']
-    parts += [_words(24, 32, title, 16, INK), *_axis(found, scale), *_legend(found, height - 22)]
+    parts += [label(24, 32, title, 16, INK), *_axis(found, scale), *_legend(found, height - 22)]
     for layer, fates in enumerate(found.fates.tolist()):
         y = TOP + (len(found.fates) - 1 - layer) * STEP
-        parts.append(_words(24, y + 15, f"layer {layer}", 12, MUTED))
+        parts.append(label(24, y + 15, f"layer {layer}", 12, MUTED))
         start = 0
         for fate, same in groupby(fates):
             n = len(list(same))
@@ -70,18 +70,19 @@ def svg(found: Explanation, title: str) -> str:
 def _axis(found: Explanation, scale: float) -> Iterator[str]:
     y = TOP + len(found.fates) * STEP + 14
     for row in sorted({0, found.n_kept, found.n_after}):
-        yield _words(LEFT + row * scale, y, str(row), 11, MUTED, "middle")
+        yield label(LEFT + row * scale, y, str(row), 11, MUTED, "middle")
 
 
 def _legend(found: Explanation, y: int) -> Iterator[str]:
     x = LEFT
     for fate in sorted({int(fate) for fate in found.fates.ravel()}):
         yield f'<rect x="{x}" y="{y - 10}" width="11" height="11" fill="{COLOURS[fate]}"/>'
-        yield _words(x + 16, y, WORDS[fate], 12, INK)
+        yield label(x + 16, y, WORDS[fate], 12, INK)
         x += 44 + round(6.4 * len(WORDS[fate]))
 
 
-def _words(x: float, y: float, words: str, size: int, fill: str, anchor: str = "start") -> str:
+def label(x: float, y: float, words: str, size: int, fill: str, anchor: str = "start") -> str:
+    """Words in a picture."""
     return f'<text x="{x:.1f}" y="{y}" font-size="{size}" fill="{fill}" text-anchor="{anchor}">{escape(words)}</text>'
 
 

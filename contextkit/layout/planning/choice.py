@@ -82,6 +82,9 @@ def choose(track: Track, n: int, previous: int, rules: Plan, known: Known, share
     refused = dict(_too_short(choice, wanted))
     ways = _lifetimes(choice, wanted, refused)
     unpaid = dict(_unpaid(choice, wanted, refused, ways))
+    written = max((place for name, place in wanted.items() if name not in refused and name not in unpaid), default=-1)
+    if rules.has_tail and known.left.epoch == known.epoch and choice.read_end < previous <= written:
+        wanted.setdefault("bridge", previous - 1 if track.marks[previous - 1] >= 0 else written)  # lapsed: free below a later mark
     if "tail" in unpaid and _can_read(choice, found.previous):
         wanted["bridge"] = found.previous or 0  # nothing is written, what was written is still read
     refused.update(unpaid)

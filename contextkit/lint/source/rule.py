@@ -158,3 +158,5 @@ class Pattern:
     """At least one of these stands in every file it can match; a file without them is not searched for it."""
     is_near: bool = False
     """Whether one of the words stands in the node itself: one without them is not looked at."""
+    also: tuple[tuple[str, ...], ...] = ()
+    """Of each of these, too, at least one stands in the node itself, and so in its file."""

@@ -5,37 +5,54 @@ Two tables, read in both directions. Block fields are those of `anthropic.types`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from contextkit.canonical import Json
+from contextkit.providers.anthropic.editing import COMPACTED, REFERRING, SERVED
 from contextkit.providers.cutting import Trait
 from contextkit.providers.foreign import announcement, function_of, reminder, spoken
 
 WIRE = "anthropic_messages"
 
 
-def _citations(block: Mapping[str, Json]) -> tuple[str, ...]:
-    citations = block.get("citations")
-    return ("citations",) if isinstance(citations, dict) and citations.get("enabled") else ()
+def _flags(value: Mapping[str, Json]) -> tuple[str, ...]:
+    """What a block holds, at any depth, that some level is keyed on or that changes the prompt elsewhere."""
+    return tuple(sorted(set(_found(value))))
 
 
-def _result_flags(block: Mapping[str, Json]) -> tuple[str, ...]:
-    content = block.get("content")
-    inside = content if isinstance(content, list) else []
-    return ("image",) if any(isinstance(part, dict) and part.get("type") == "image" for part in inside) else ()
+def _found(value: Json) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from _FLAGGED.get(str(value.get("type")), ())
+        citations = value.get("citations")
+        yield from ("citations",) if isinstance(citations, dict) and citations.get("enabled") else ()
+        value = [inner for key, inner in value.items() if key in ("content", "source", "tool_references", "tool")]
+    for inner in value if isinstance(value, list) else ():
+        yield from _found(inner)
 
 
+SERVER_RESULTS = (
+    "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result", "bash_code_execution_tool_result",
+    "text_editor_code_execution_tool_result", "tool_search_tool_result", "advisor_tool_result", "mcp_tool_result",
+)  # fmt: skip
+"""What tools gave that ran at Anthropic: a request that caches anything caches up to the last of them."""
+_FLAGGED: dict[str, tuple[str, ...]] = {
+    "image": ("image",), "tool_reference": (REFERRING,), COMPACTED: (COMPACTED,), **dict.fromkeys(SERVER_RESULTS, (SERVED,)),
+}  # fmt: skip
+_UNSAID = Trait(is_markable=False, is_silent=True)
+"""On the wire, not in the prompt."""
 TRAITS: dict[str, Trait] = {
     "tool_use": Trait(run="tool_use"),
-    "tool_result": Trait(run="tool_result", flags=_result_flags),
+    "tool_result": Trait(run="tool_result", flags=_flags),
     "thinking": Trait(is_markable=False, is_thinking=True),
     "redacted_thinking": Trait(is_markable=False, is_thinking=True),
-    "image": Trait(flags=lambda block: ("image",)),
-    "document": Trait(flags=_citations),
-    "search_result": Trait(flags=_citations),
+    **dict.fromkeys(("image", "document", "search_result", "tool_addition"), Trait(flags=_flags)),
+    **dict.fromkeys(SERVER_RESULTS, Trait(run=SERVED, flags=_flags)),
+    COMPACTED: Trait(run=COMPACTED, flags=_flags),
+    **dict.fromkeys(("fallback", "mcp_tool_listing"), _UNSAID),
 }
-"""Block type → what the cache makes of it. Runs of tool_use and of tool_result are one position each since September 2026."""
+"""Block type → what the cache makes of it. Runs of tool_use and of tool_result are one position each since September 2026. That a listing
+is not in the prompt where it stands is inferred: its tools stand in the head (beta_mcp_tool_listing_block_param.py)."""
 PLAIN = Trait()
 """Every other block."""
 DEFERRED = Trait(is_silent=True)
@@ -47,10 +64,11 @@ SWITCHES = ("web_search", "web_fetch")
 def tool_trait(tool: Mapping[str, Json]) -> Trait:
     """What the cache makes of one tool definition."""
     switch = next((name for name in SWITCHES if str(tool.get("type", "")).startswith(name)), None)
-    return DEFERRED if tool.get("defer_loading") else _SWITCH_TRAITS[switch] if switch else PLAIN
+    is_late = tool.get("defer_loading") or (tool.get("default_config") or {}).get("defer_loading")
+    return DEFERRED if is_late else _SWITCH_TRAITS[switch] if switch else PLAIN
 
 
-_SWITCH_TRAITS = {name: Trait(is_silent=True, flags=lambda block, name=name: (name,)) for name in SWITCHES}  # type: ignore[misc]
+_SWITCH_TRAITS = {name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_found(block))) for name in SWITCHES}  # type: ignore[misc]
 
 
 def blocks_of(parts: Json) -> list[Json]:

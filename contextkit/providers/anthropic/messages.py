@@ -6,7 +6,7 @@ docs (platform.claude.com/docs/en/build-with-claude/prompt-caching) and `anthrop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +37,8 @@ from contextkit.providers.anthropic.blocks import (
     tidied,
     tool_trait,
 )
+from contextkit.providers.anthropic.editing import EFFECTS, SERVED, seen
+from contextkit.providers.changes.betas import lacking
 from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.changes.mechanisms import noticing, set_by, settings_for
 from contextkit.providers.late.mechanisms import Asked, announcing
@@ -59,17 +61,24 @@ GRAMMAR = Grammar(
     message_tokens=3,
 )
 KEYING = Keying(
-    levels={"model": TOOLS, "inference_geo": TOOLS, "speed": SYSTEM},
+    levels={"model": TOOLS, "inference_geo": TOOLS, "speed": SYSTEM, "container.skills": SYSTEM, "output_config.format": MESSAGES},
     neutral=frozenset({
         "max_tokens", "stop_sequences", "metadata", "stream", "service_tier", "cache_control", "diagnostics",
-        "temperature", "top_p", "top_k", "betas",
+        "temperature", "top_p", "top_k", "betas", "context_management", "compaction", "mcp_servers", "container", "fallbacks",
+        "fallback_credit_token", "billing_policy", "anthropic_version", "anthropic_beta", "thinking.display", "thinking.block_binding",
     }),
     defaults={
-        "speed": "standard", "tool_choice": {"type": "auto"}, "thinking": {"type": "disabled"}, "output_config": {"effort": "high"},
+        "speed": "standard", "tool_choice": {"type": "auto"}, "thinking": {"type": "disabled"}, "output_config.effort": "high",
     },
     flags={"image": MESSAGES, "citations": SYSTEM, "web_search": SYSTEM, "web_fetch": SYSTEM},
 )  # fmt: skip
-"""What invalidates what (prompt-caching docs). inference_geo: nothing published, kept as separate pools."""
+"""What invalidates what (prompt-caching docs). Not published, and assumed: inference_geo separates pools; `output_config.format` costs the
+messages, as the structured outputs docs say, and no level before them; the list of skills stands in the system prompt; the rest of a
+container, MCP servers beside their toolset, and a fallback's own model are in no key."""
+_SPLIT = {
+    "output_config": ("effort", "format", "task_budget"), "thinking": ("display", "block_binding"), "container": ("skills",),
+}  # fmt: skip
+"""Parameter → fields of it that are keyed apart from the rest of it, each as `parameter.field`."""
 
 
 class AnthropicMessages:
@@ -84,7 +93,6 @@ class AnthropicMessages:
     """
 
     wire = WIRE
-    name = "anthropic"
     path = "/v1/messages"
     template = 1
     grammar = GRAMMAR
@@ -97,7 +105,9 @@ class AnthropicMessages:
         if ttl not in tuple(TTLS) or head_ttl not in tuple(TTLS) or TTLS[head_ttl] < TTLS[ttl]:
             raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: each is '5m' or '1h', and the head's may not be the shorter one; or ttl='auto' alone")
         self.model: Model = model_named(model)
+        self.name = self.model.provider
         self.betas = _names(betas)
+        _check(params, self.betas)
         self.headers: Mapping[str, str] = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
         self.telling = telling(Endpoint(WIRE, self.model, self.betas)).name
         self.announcing = announcing(Asked(WIRE, self.model, self.betas)).name
@@ -126,7 +136,8 @@ class AnthropicMessages:
                 yield replace(_message(block, role, self.model.name, extras).piece, entry=entry.sequence)
 
     def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
-        """What the cache sees: explicit marks, and the automatic one where the request asks for it."""
+        """What the cache sees: what edits leave, explicit marks, and the automatic ones. Raises `UsageError` for a thread."""
+        _check_thread(params)
         return _prompt(layout, params)
 
     def parse(self, body: Json) -> Parsed:
@@ -162,6 +173,17 @@ def _names(betas: object) -> tuple[str, ...]:
     if not all(isinstance(name, str) and name for name in listed):
         raise UsageError('betas is a list of beta features, as anthropic-beta names them (["context-management-2025-06-27"])')
     return tuple(str(name) for name in listed)
+
+
+def _check(params: Mapping[str, Json], betas: tuple[str, ...]) -> None:
+    _check_thread(params)
+    for row in lacking(params, betas):
+        raise UsageError(f"{row.field} is in beta: pass betas=[{row.headers[0]!r}], which is sent as a header")
+
+
+def _check_thread(params: Mapping[str, Json]) -> None:
+    if params.get("thread") is not None:
+        raise UsageError("thread: a thread keeps the conversation at Anthropic, without cache_control, thinking or edits; the log keeps it here")
 
 
 def parse(body: Json) -> Parsed:
@@ -235,12 +257,28 @@ def _set(block: Mapping[str, Json] | None, role: str, model: str, extras: Mappin
     return cut(tidied(block), "messages", lead.decode(), trait, model, (lead[:-1] + b',"content":[', b"]}"))
 
 
-def _prompt(layout: Layout, params: Mapping[str, Json]) -> Prompt:
-    track, n = layout.track, layout.n
-    keys = namespaces(KEYING, params, track.raised(n))
+def without(parsed: Parsed, segments: Collection[int]) -> Parsed:
+    """The same request, where the API leaves segments out: thinking that no longer holds, and is to be dropped."""
+    return replace(parsed, prompt=_prompt(parsed.layout, {"model": parsed.model, **parsed.params}, segments))
+
+
+def _prompt(layout: Layout, params: Mapping[str, Json], dropped: Collection[int] = ()) -> Prompt:
+    track, n = seen(layout, params, dropped)[0], layout.n
+    flags = layout.track.raised(n)
+    keys = namespaces(KEYING, dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS))
     ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
     marks = _with_automatic(layout, params.get("cache_control"))
+    marks = _with_served(track, n, marks) if SERVED in flags and marks else marks
     return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, marks, n)
+
+
+def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+    """Parameters, the fields that count by themselves apart."""
+    for name, value in params.items():
+        fields = _SPLIT.get(name, ()) if isinstance(value, dict) else ()
+        rest = {key: inner for key, inner in value.items() if key not in fields} if fields else value
+        yield from ((f"{name}.{field}", value.get(field)) for field in fields)
+        yield from ((name, rest),) if rest or not fields else ()
 
 
 def _with_automatic(layout: Layout, marker: Json) -> tuple[Breakpoint, ...]:
@@ -251,6 +289,15 @@ def _with_automatic(layout: Layout, marker: Json) -> tuple[Breakpoint, ...]:
     if place is None or any(mark.segment == place for mark in layout.breakpoints):
         return layout.breakpoints
     return (*layout.breakpoints, Breakpoint(place, _lifetime(marker), LOOKBACK))
+
+
+def _with_served(track: Track, n: int, marks: tuple[Breakpoint, ...]) -> tuple[Breakpoint, ...]:
+    """What a server's tool gave is marked for five minutes where anything is (prompt-caching docs): the last of it, and where a mark behind
+    it asks for longer not at all, which is assumed."""
+    place = next((i for i in range(n - 1, -1, -1) if track.runs[i] == SERVED), None)
+    if place is None or any(mark.segment == place or (mark.segment > place and mark.ttl_seconds > TTLS["5m"]) for mark in marks):
+        return marks
+    return tuple(sorted((*marks, Breakpoint(place, TTLS["5m"], LOOKBACK)), key=lambda mark: mark.segment))
 
 
 def _lifetime(marker: Json) -> int:

@@ -62,7 +62,12 @@ def _sendable_citation(citation: Mapping[str, Json]) -> Json:
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:
-    """Anthropic's counters in ours: its `input_tokens` leaves cached and written tokens out."""
+    """Anthropic's counters in ours: its `input_tokens` leaves cached and written tokens out, its totals a compaction on the way."""
+    passes = [each for each in counters.get("iterations") or () if each.get("type") == "compaction"]
+    return sum((_usage(each) for each in passes), start=_usage(counters))
+
+
+def _usage(counters: Mapping[str, Json]) -> Usage:
     writes = counters.get("cache_creation") or {}
     total = counters.get("cache_creation_input_tokens")
     long = writes.get("ephemeral_1h_input_tokens", 0 if total is not None else None)
@@ -138,6 +143,11 @@ def _signed(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
     block["signature"] = delta["signature"]
 
 
+def _summed_up(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+    """A compaction comes in one piece (anthropic/types/beta/beta_compaction_content_block_delta.py)."""
+    block.update({key: value for key, value in delta.items() if key != "type" and value is not None})
+
+
 def _cited(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
     block["citations"] = [*(block.get("citations") or []), delta["citation"]]
 
@@ -155,4 +165,5 @@ _DELTAS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
     "signature_delta": _signed,
     "input_json_delta": _append("\0json", "partial_json"),
     "citations_delta": _cited,
+    "compaction_delta": _summed_up,
 }

@@ -66,7 +66,8 @@ ANNOUNCINGS: tuple[Announcing, ...] = (
         "openai/types/responses/response_input_item_param.py:222-231; which models take it is inferred",
     ),
     Announcing(
-        "bridge_system", (*CLAUDE, *BEDROCK), lambda asked: asked.model.accepts_mid_system, "`call_tool` in the head, mid-conversation system messages",
+        "bridge_system", (*CLAUDE, *BEDROCK), lambda asked: asked.model.accepts_mid_system,
+        "`call_tool` in the head, mid-conversation system messages",
         "its definition, appended; 55 to 114 tokens of the head", "through call_tool", "anthropic/types/system_message_param.py",
     ),
     Announcing(

@@ -154,7 +154,8 @@ def _allowed(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Jso
 
 def _native(tool: Tool) -> Mapping[str, Json]:
     """The provider's own block of a tool, a plain function's where it has none."""
-    block: Mapping[str, Json] = tool.definition["native"]["block"] if tool.is_native and "instead" not in tool.definition else {"type": "function"}
+    is_own = tool.is_native and "instead" not in tool.definition
+    block: Mapping[str, Json] = tool.definition["native"]["block"] if is_own else {"type": "function"}
     return block
 
 

@@ -14,36 +14,15 @@ from typing import Any
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
 from contextkit.providers.foreign import announcement, function_of, reminder, spoken
-from contextkit.providers.openai.spellings import (
-    as_error,
-    at,
-    filename,
-    is_text,
-    media_of,
-    neutral,
-    text_of,
-    titled,
-    url_of,
-    written_arguments,
-)
+from contextkit.providers.openai import spellings as spelling
 
 WIRE = "openai_chat"
-
-
-def blocks_of(parts: Json) -> list[Json]:
-    """Neutral parts as content parts."""
-    return [_PARTS[part["type"]](part) for part in parts]
-
-
-def parts_of(blocks: Json) -> list[Json]:
-    """Content parts as neutral parts; what has no neutral form is kept verbatim."""
-    return [_part(normal(block)) for block in blocks]
 
 
 def messages_of(role: str, parts: Json) -> list[Json]:
     """Neutral parts as one message of `role`; native whole messages among them stand alone."""
     messages: list[Json] = []
-    for is_whole, group in groupby(blocks_of(parts), key=lambda block: "role" in block):
+    for is_whole, group in groupby(PARTS.spelled(parts), key=lambda block: "role" in block):
         blocks = list(group)
         messages += blocks if is_whole else [{"role": role, "content": blocks}]
     return messages
@@ -64,11 +43,10 @@ def whole(message: Mapping[str, Json]) -> dict[str, Json]:
 
 def definition_tool(definition: Mapping[str, Json]) -> Json:
     """A neutral tool definition as Chat sends it."""
-    native = definition.get("native")
-    if native is not None and native["wire"] == WIRE:
-        return native["block"]
-    name, description, parameters = function_of(definition)
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+    if (own := spelling.own_tool(definition, WIRE)) is not None:
+        return own
+    fields = dict(zip(("name", "description", "parameters"), function_of(definition), strict=True))
+    return {"type": "function", "function": fields}
 
 
 def tool_definition(tool: Mapping[str, Json]) -> Json:
@@ -84,38 +62,28 @@ def _text(text: str) -> Json:
 
 
 def _document(part: Mapping[str, Json]) -> Json:
-    if is_text(part) or "url" in part:
-        return _text(text_of(part) if is_text(part) else str(part["url"]))
-    return {"type": "file", "file": {"file_data": url_of(part), "filename": filename(part)}}
+    if spelling.is_text(part) or "url" in part:
+        return _text(spelling.text_of(part) if spelling.is_text(part) else str(part["url"]))
+    return {"type": "file", "file": {"file_data": spelling.url_of(part), "filename": spelling.filename(part)}}
 
 
-_PARTS: dict[str, Callable[[Any], Json]] = {
+PARTS = spelling.Parts(WIRE, _text, {
     "text": lambda part: _text(part["text"]),
-    "image": lambda part: {"type": "image_url", "image_url": {"url": url_of(part)}},
+    "image": lambda part: {"type": "image_url", "image_url": {"url": spelling.url_of(part)}},
     "document": _document,
-    "native": lambda part: part["block"] if part["wire"] == WIRE else _text(spoken(part["block"])),
-}
-_CANDIDATES: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "text": lambda block: [{"type": "text", "text": at(block, "text")}],
-    "image_url": lambda block: [{"type": "image", **media_of(at(block, "image_url", "url"))}],
-    "file": lambda block: titled(media_of(at(block, "file", "file_data")), at(block, "file", "filename")),
-}
-"""Type of a content part → neutral parts that might render to it."""
-
-
-def _nothing(block: Mapping[str, Json]) -> list[Json]:
-    return []
-
-
-def _part(block: Mapping[str, Json]) -> Json:
-    candidates = _CANDIDATES.get(str(block.get("type")), _nothing)(block)
-    return neutral(block, WIRE, candidates, lambda part: normal(_PARTS[part["type"]](part)))
+}, {
+    "text": lambda block: [{"type": "text", "text": spelling.at(block, "text")}],
+    "image_url": lambda block: [{"type": "image", **spelling.media_of(spelling.at(block, "image_url", "url"))}],
+    "file": lambda block: spelling.titled(
+        spelling.media_of(spelling.at(block, "file", "file_data")), spelling.at(block, "file", "filename")
+    ),
+})  # fmt: skip
 
 
 _RESULT_PARTS: dict[str, Callable[[Any], Json]] = {
-    "text": _PARTS["text"],
+    "text": lambda part: _text(part["text"]),
     "image": lambda part: _text("[image]"),
-    "document": lambda part: _text(text_of(part) if is_text(part) else "[document]"),
+    "document": lambda part: _text(spelling.text_of(part) if spelling.is_text(part) else "[document]"),
     "native": lambda part: part["block"] if part["wire"] == WIRE and part["block"].get("type") == "text" else _text(spoken(part["block"])),
 }
 """A tool message takes text only (chat/chat_completion_tool_message_param.py)."""
@@ -127,7 +95,7 @@ def answered(body: Mapping[str, Json]) -> list[Json]:
     if kept is not None:
         return [kept]
     texts = [_RESULT_PARTS[part["type"]](part) for part in body["content"]]
-    content = as_error(texts, "text") if body["is_error"] else texts
+    content = spelling.as_error(texts, "text") if body["is_error"] else texts
     return [{"role": "tool", "tool_call_id": body["call_id"], "content": content or ""}]
 
 
@@ -160,7 +128,7 @@ def _thinking(message: Mapping[str, Json], kept: Mapping[str, str]) -> Json:
 
 
 def _call(call: Mapping[str, Json]) -> Json:
-    function = {"name": call["name"], "arguments": written_arguments(call["arguments"])}
+    function = {"name": call["name"], "arguments": spelling.written_arguments(call["arguments"])}
     return {"id": call["id"], "type": "function", "function": function}
 
 
@@ -194,7 +162,7 @@ def said_by(message: Mapping[str, Json], role: str) -> Iterator[Json]:
     plain = whole(message)
     if plain.keys() == {"role", "content"} and plain["role"] == role:
         content = plain["content"]
-        yield from parts_of(content) if isinstance(content, list) else [_text(content)]
+        yield from PARTS.neutral(content) if isinstance(content, list) else [_text(content)]
     else:
         yield {"type": "native", "wire": WIRE, "block": normal(plain)}
 
@@ -202,7 +170,7 @@ def said_by(message: Mapping[str, Json], role: str) -> Iterator[Json]:
 def result_of(message: Mapping[str, Json]) -> Json:
     """A tool message as the body of a result."""
     plain = normal(whole(message))
-    content = [_text(plain["content"])] if isinstance(plain["content"], str) else parts_of(plain["content"])
+    content = [_text(plain["content"])] if isinstance(plain["content"], str) else PARTS.neutral(plain["content"])
     body = {"call_id": plain["tool_call_id"], "name": "", "content": content, "is_error": False}
     if normal(whole(answered(body)[0])) != plain:
         body["content"] = [{"type": "native", "wire": WIRE, "block": plain}]

@@ -46,9 +46,7 @@ def reply(response: Any, kept: frozenset[str] = frozenset()) -> Reply:
 def turn(message: Mapping[str, Json], model: str) -> Json:
     """An assistant message of a request body as the body of an entry."""
     said = normal(whole(message))
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in _calls(said)]
-    native = {"wire": WIRE, "model": model, "body": [said]}
-    return {"native": native, "text": _text(said), "calls": calls, "stop": "calls" if calls else "done"}
+    return spellings.turn_of(WIRE, model, [said], _text(said), _calls(said))
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:

@@ -9,28 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
-from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
-from contextkit.providers.foreign import announcement, function_of, reminder, spoken
-from contextkit.providers.openai.spellings import (
-    as_error,
-    at,
-    filename,
-    is_text,
-    media_of,
-    neutral,
-    text_of,
-    titled,
-    url_of,
-    written_arguments,
-)
+from contextkit.providers.foreign import announcement, function_of, reminder
+from contextkit.providers.openai import spellings as spelling
 
 WIRE = "openai_responses"
 CUSTOM = "custom_tool_call-"
 """Stands before the id of a custom tool's call."""
-PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
+TYPES = frozenset({"input_text", "input_image", "input_file", "input_audio"})
 """Types of content parts; everything else in a native part is a whole item."""
 _MACHINE = frozenset({"id", "status"})
 """Fields the API adds to items it lists; on what users and tools say they are no part of a prompt."""
@@ -48,20 +36,10 @@ OUTPUTS: Mapping[str, str] = {"function_call_output": "", "custom_tool_call_outp
 """Type of an item that answers a call → prefix of the call's neutral id."""
 
 
-def blocks_of(parts: Json) -> list[Json]:
-    """Neutral parts as content parts."""
-    return [_PARTS[part["type"]](part) for part in parts]
-
-
-def parts_of(blocks: Json) -> list[Json]:
-    """Content parts as neutral parts; what has no neutral form is kept verbatim."""
-    return [_part(normal(block)) for block in blocks]
-
-
 def items_of(role: str, parts: Json) -> list[Json]:
     """Neutral parts as one message of `role`; native whole items among them stand alone."""
     items: list[Json] = []
-    for is_part, group in groupby(blocks_of(parts), key=lambda block: block.get("type") in PARTS):
+    for is_part, group in groupby(PARTS.spelled(parts), key=lambda block: block.get("type") in TYPES):
         blocks = list(group)
         items += [{"role": role, "content": blocks}] if is_part else blocks
     return items
@@ -84,9 +62,8 @@ def whole(item: Mapping[str, Json]) -> dict[str, Json]:
 
 def definition_tool(definition: Mapping[str, Json]) -> Json:
     """A neutral tool definition as Responses sends it."""
-    native = definition.get("native")
-    if native is not None and native["wire"] == WIRE:
-        return native["block"]
+    if (own := spelling.own_tool(definition, WIRE)) is not None:
+        return own
     name, description, parameters = function_of(definition)
     return {"type": "function", "name": name, "description": description, "parameters": parameters, "strict": False}
 
@@ -103,42 +80,32 @@ def _text(text: str) -> Json:
 
 
 def _document(part: Mapping[str, Json]) -> Json:
-    if is_text(part):
-        return _text(text_of(part))
+    if spelling.is_text(part):
+        return _text(spelling.text_of(part))
     if "url" in part:
         return {"type": "input_file", "file_url": part["url"], **({"filename": part["title"]} if "title" in part else {})}
-    return {"type": "input_file", "file_data": url_of(part), "filename": filename(part)}
+    return {"type": "input_file", "file_data": spelling.url_of(part), "filename": spelling.filename(part)}
 
 
-_PARTS: dict[str, Callable[[Any], Json]] = {
+PARTS = spelling.Parts(WIRE, _text, {
     "text": lambda part: _text(part["text"]),
-    "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": url_of(part)},
+    "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": spelling.url_of(part)},
     "document": _document,
-    "native": lambda part: part["block"] if part["wire"] == WIRE else _text(spoken(part["block"])),
-}
-_CANDIDATES: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "input_text": lambda block: [{"type": "text", "text": at(block, "text")}],
-    "input_image": lambda block: [{"type": "image", **media_of(at(block, "image_url"))}],
-    "input_file": lambda block: titled(media_of(at(block, "file_data") or at(block, "file_url")), at(block, "filename")),
-}
-"""Type of a content part → neutral parts that might render to it."""
-
-
-def _nothing(block: Mapping[str, Json]) -> list[Json]:
-    return []
-
-
-def _part(block: Mapping[str, Json]) -> Json:
-    candidates = _CANDIDATES.get(str(block.get("type")), _nothing)(block)
-    return neutral(block, WIRE, candidates, lambda part: normal(_PARTS[part["type"]](part)))
+}, {
+    "input_text": lambda block: [{"type": "text", "text": spelling.at(block, "text")}],
+    "input_image": lambda block: [{"type": "image", **spelling.media_of(spelling.at(block, "image_url"))}],
+    "input_file": lambda block: spelling.titled(
+        spelling.media_of(spelling.at(block, "file_data") or spelling.at(block, "file_url")), spelling.at(block, "filename")
+    ),
+})  # fmt: skip
 
 
 def answered(body: Mapping[str, Json]) -> list[Json]:
     """What a tool gave."""
-    blocks = blocks_of(body["content"])
+    blocks = PARTS.spelled(body["content"])
     if len(blocks) == 1 and blocks[0].get("type") in OUTPUTS:
         return blocks
-    output = as_error(blocks, "input_text") if body["is_error"] else blocks
+    output = spelling.as_error(blocks, "input_text") if body["is_error"] else blocks
     kind = "custom_tool_call_output" if body["call_id"].startswith(CUSTOM) else "function_call_output"
     return [{"type": kind, "call_id": body["call_id"].removeprefix(CUSTOM), "output": output or ""}]
 
@@ -153,7 +120,8 @@ def replied(body: Mapping[str, Json]) -> list[Json]:
 
 
 def _call(call: Mapping[str, Json]) -> Json:
-    return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written_arguments(call["arguments"])}
+    written = spelling.written_arguments(call["arguments"])
+    return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written}
 
 
 def _updates(event: Mapping[str, Json]) -> list[Json]:
@@ -194,9 +162,9 @@ def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:
     plain = whole(item)
     content = plain.get("content")
     parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content or []
-    is_plain = plain.keys() == {"type", "role", "content"} and all(part["type"] in PARTS for part in parts)
+    is_plain = plain.keys() == {"type", "role", "content"} and all(part["type"] in TYPES for part in parts)
     if is_plain and (plain["type"], plain["role"]) == ("message", role):
-        yield from parts_of(parts)
+        yield from PARTS.neutral(parts)
     else:
         yield {"type": "native", "wire": WIRE, "block": normal(plain)}
 
@@ -205,7 +173,7 @@ def result_of(item: Mapping[str, Json]) -> Json:
     """An item that answers a call as the body of a result."""
     plain = normal(whole(item))
     output = plain["output"]
-    content = [{"type": "text", "text": output}] if isinstance(output, str) else parts_of(output)
+    content = [{"type": "text", "text": output}] if isinstance(output, str) else PARTS.neutral(output)
     body = {"call_id": OUTPUTS[plain["type"]] + plain["call_id"], "name": "", "content": content, "is_error": False}
     if normal(whole(answered(body)[0])) != plain:
         body["content"] = [{"type": "native", "wire": WIRE, "block": plain}]

@@ -62,9 +62,7 @@ def reply(response: Any) -> Reply:
 def turn(items: list[Json], model: str) -> Json:
     """Items of a request body that the model said as the body of an entry."""
     said = normal(items)
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in _calls(said)]
-    native = {"wire": WIRE, "model": model, "body": said}
-    return {"native": native, "text": _text(said), "calls": calls, "stop": "calls" if calls else "done"}
+    return spellings.turn_of(WIRE, model, said, _text(said), _calls(said))
 
 
 def is_output(item: Mapping[str, Json]) -> bool:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from contextkit.canonical import Json
 from contextkit.layout.layout import Layout
+from contextkit.server.refusals.anthropic_betas import compactions, edits, opted_in, platform, threadless
 from contextkit.server.refusals.anthropic_shape import (
     NEW_VERSION,
     authenticated,
@@ -21,6 +22,7 @@ from contextkit.server.refusals.anthropic_shape import (
     invalid,
     options,
     placed,
+    posted,
     tool_names,
     versioned,
 )  # fmt: skip
@@ -123,7 +125,7 @@ def conversation(asked: Asked) -> Iterator[Refusal]:
 
 def _order(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
     """Who may speak when."""
-    if turns[0].role != "user":
+    if turns[0].role != "user" and [block["type"] for block in turns[0].blocks[:1]] != ["compaction"]:
         yield invalid('messages: first message must use the "user" role')
     for at, turn in enumerate(turns):
         if turn.role == "system" and at:
@@ -171,7 +173,9 @@ def _unique_calls(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
 
 
 def _prefill(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
-    """Words put into the model's mouth; a paused turn goes on."""
+    """Words put into the model's mouth; a paused turn goes on, and one that is only compacted says nothing more."""
+    if asked.sent.body.get("compaction") is not None:
+        return
     last = turns[-1]
     ends_in_text = last.role == "assistant" and (not last.blocks or last.blocks[-1]["type"] == "text") and not asked.continues
     if ends_in_text and not asked.model.accepts_prefill:
@@ -225,12 +229,14 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     )
 
 
-EARLY: tuple[Early, ...] = (
-    authenticated, versioned, created, options, blocks, tool_names, tool_changes, tool_changes_in_turns, named, new_version, prewarming,
-    thinking,
+_SAID: tuple[Early, ...] = (
+    options, blocks, tool_names, opted_in, tool_changes, tool_changes_in_turns, named, edits, compactions, new_version, thinking,
 )  # fmt: skip
+EARLY: tuple[Early, ...] = (authenticated, versioned, created, threadless, *_SAID, prewarming)
+ABROAD: Mapping[str, tuple[Early, ...]] = {
+    name: (authenticated, platform(name), posted, threadless, *_SAID, prewarming) for name in ("Amazon Bedrock", "Google Cloud")
+}
+"""On platforms where the version stands in the body, and the model in the path."""
 LATE: tuple[Late, ...] = (conversation, forced, marks, automatic, window)
-EARLY_COUNT: tuple[Early, ...] = (
-    authenticated, versioned, counted, options, blocks, tool_names, tool_changes, tool_changes_in_turns, named, new_version, thinking,
-)  # fmt: skip
+EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, *_SAID)
 """For `/v1/messages/count_tokens`; its late checks are the same."""

@@ -35,18 +35,19 @@ VERSIONS = ("2023-06-01", NEW_VERSION)
 _COUNTED = kinds(
     texts=(TEXT, "model"), arrays=(ARRAY, "messages tools"), objects=(OBJECT, "cache_control output_config thinking tool_choice"),
     system=(TEXT_OR_ARRAY, "system"), speed=(one_of("standard", "fast"), "speed"),
-    beta=(ANYTHING, "billing_policy compaction context_management mcp_servers betas"),
+    beta=(OBJECT, "billing_policy compaction context_management"), servers=(ARRAY, "mcp_servers"), any=(ANYTHING, "betas"),
 )  # fmt: skip
 _CREATED = _COUNTED | kinds(
     whole=(WHOLE, "max_tokens top_k"), numbers=(NUMBER, "temperature top_p"), flags=(FLAG, "stream"), texts=(TEXT, "inference_geo"),
     lists=(TEXTS, "stop_sequences"), objects=(OBJECT, "metadata diagnostics"), tier=(one_of("auto", "standard_only"), "service_tier"),
-    beta=(ANYTHING, "container fallbacks fallback_credit_token thread"),
+    any=(ANYTHING, "container fallbacks fallback_credit_token betas"), thread=(OBJECT, "thread"),
 )  # fmt: skip
 _NESTED: dict[str, dict[str, Kind]] = {
     "tool_choice": {"type": one_of("auto", "any", "tool", "none"), "name": TEXT, "disable_parallel_tool_use": FLAG},
-    "thinking": {"type": one_of("enabled", "adaptive", "disabled", "between_tools"), "budget_tokens": WHOLE},
+    "thinking": {"type": one_of("enabled", "adaptive", "disabled", "between_tools"), "budget_tokens": WHOLE,
+                 "display": one_of("summarized", "omitted", "updates"), "block_binding": OBJECT},
     "diagnostics": {"previous_message_id": TEXT},
-    "output_config": {"effort": one_of("low", "medium", "high", "xhigh", "max"), "format": OBJECT},
+    "output_config": {"effort": one_of("low", "medium", "high", "xhigh", "max"), "format": OBJECT, "task_budget": OBJECT},
     "metadata": {"user_id": TEXT},
 }
 """Fields of fields."""
@@ -69,7 +70,7 @@ _BLOCKS: dict[str, dict[str, Kind]] = {
     for name in (
         "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result", "bash_code_execution_tool_result",
         "text_editor_code_execution_tool_result", "tool_search_tool_result", "browser_state", "compaction", "mcp_tool_use",
-        "mcp_tool_result",
+        "mcp_tool_result", "advisor_tool_result", "mcp_tool_listing", "fallback",
     )
 } | {name: {"tool": OBJECT} for name in ("tool_addition", "tool_removal")}  # fmt: skip
 """Type of block → fields it cannot do without."""
@@ -118,7 +119,7 @@ def invalid(message: str) -> Refusal:
 
 def authenticated(sent: Sent) -> Iterator[Refusal]:
     """Any key will do, and none is looked at."""
-    if not (sent.headers.get("x-api-key") or sent.headers.get("authorization")):
+    if not any(sent.headers.get(name) for name in ("x-api-key", "authorization", "api-key")):
         yield Refusal(401, "authentication_error", "x-api-key header is required")
 
 
@@ -134,6 +135,11 @@ def versioned(sent: Sent) -> Iterator[Refusal]:
 def created(sent: Sent) -> Iterator[Refusal]:
     """The fields of `POST /v1/messages`."""
     return _fields(sent.body, _CREATED, ("max_tokens", "messages", "model"))
+
+
+def posted(sent: Sent) -> Iterator[Refusal]:
+    """The same where a platform's client has put the version and the betas into the body."""
+    return _fields(sent.body, _CREATED | kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta")), ("max_tokens", "messages", "model"))
 
 
 def counted(sent: Sent) -> Iterator[Refusal]:
@@ -216,8 +222,10 @@ def _outdated(at: Placed) -> Iterator[Refusal]:
     """Blocks the newest version no longer takes."""
     if at.role == "assistant" and at.block.get("type") == "document":
         yield invalid(f"{at.path}: `document` blocks are not supported in assistant messages with anthropic-version {NEW_VERSION}")
-    if at.role == "user" and at.block.get("citations") and at.block.get("type") == "text":
-        yield invalid(f"{at.path}.citations: not supported in user messages with anthropic-version {NEW_VERSION}")
+    inside = at.block.get("content") if at.block.get("type") == "search_result" else None
+    for block, path in ((at.block, at.path), *((each, f"{at.path}.content") for each in inside or ())):
+        if at.role == "user" and isinstance(block, dict) and block.get("citations") and block.get("type") == "text":
+            yield invalid(f"{path}.citations: not supported in user messages with anthropic-version {NEW_VERSION}")
 
 
 def _marker(at: Placed) -> Iterator[Refusal]:

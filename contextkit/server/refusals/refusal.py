@@ -57,6 +57,8 @@ class Asked:
     """Where its thinking stands; empty for models that do not look."""
     continues: bool
     """Whether it ends with the words of a turn this server paused."""
+    dropped: tuple[int, ...] = ()
+    """Which of its thinking was left out, since it no longer holds."""
 
 
 Early = Callable[[Sent], Iterator[Refusal]]

@@ -58,6 +58,8 @@ def tool_changes_in_turns(sent: Sent) -> Iterator[Refusal]:
     """No change stands in a message that is cleared, nor behind a paused turn."""
     before: Mapping[str, Json] = {}
     for index, message in enumerate(sent.body["messages"]):
+        if not isinstance(message, dict):
+            return  # the parser says what it should be
         if message.get("role") == "system" and _has_changes(message):
             if message.get("clear_at") == "next_user_message":
                 said = "a turn-scoped system message supports text blocks only (clear_at: 'next_user_message')"

@@ -5,17 +5,22 @@ Field names are those of `anthropic.types` 2.11: message, usage, raw_*_event, st
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
+from contextkit.providers.anthropic.editing import seen
 from contextkit.server.diagnostics import anthropic_diagnosis
 from contextkit.server.refusals import anthropic as refusals
 from contextkit.server.refusals.anthropic_shape import invalid
-from contextkit.server.refusals.refusal import Refusal
+from contextkit.server.refusals.anthropic_betas import dropped, transformations
+from contextkit.server.refusals.refusal import Asked, Refusal
 from contextkit.server.replies import Part
+from contextkit.server.wires.eventstream import CONTENT_TYPE, frame
 from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
 
 STOPS = {
@@ -37,7 +42,7 @@ _BLOCKS: dict[str, Callable[[Any], Json]] = {
     "call": lambda part: {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments},
 }
 _STARTS: dict[str, Mapping[str, Json]] = {
-    "text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}},
+    "text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}}, "compaction": {"content": None},
 }  # fmt: skip
 """What of a block is empty when it starts."""
 _DELTAS: dict[str, Callable[[Any], list[Json]]] = {
@@ -49,12 +54,35 @@ _DELTAS: dict[str, Callable[[Any], list[Json]]] = {
     "tool_use": lambda block: [
         {"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(canonical(block["input"]).decode())]
     ],
+    "compaction": lambda block: [{"type": "compaction_delta", "content": block["content"]}],
 }
+_COMPACTED_AT = 150_000
+"""Where `compact_20260112` compacts unless it says otherwise."""
+SUMMARY = "What was said before, summed up by the local provider."
 
 
 def content(parts: tuple[Part, ...]) -> list[Json]:
     """Parts as content blocks."""
     return [_BLOCKS[part.type](part) for part in parts]
+
+
+def _compacting(answer: Answer) -> Mapping[str, Json] | None:
+    """The edit that compacts this conversation now. Its pass over the prompt is billed as the request, not as one more iteration."""
+    listed = (answer.body.get("context_management") or {}).get("edits") or []
+    edit = next((edit for edit in listed if edit["type"] == "compact_20260112"), None)
+    least = ((edit or {}).get("trigger") or {}).get("value", _COMPACTED_AT)
+    return edit if edit and (answer.usage.prompt or 0) > least else None
+
+
+def _said(answer: Answer) -> list[Json]:
+    """The blocks of an answer: what the script says, or a compaction of it, or one before it."""
+    blocks, edit = content(answer.parts), _compacting(answer)
+    if answer.body.get("compaction"):
+        words = "".join(block.get("text", "") for block in blocks) or SUMMARY
+        return [{"type": "compaction", "content": words, "signature": base64.b64encode(answer.id.encode()).decode(), "tool_changes": []}]
+    if edit is None:
+        return blocks
+    return [{"type": "compaction", "content": SUMMARY}, *([] if edit.get("pause_after_compaction") else blocks)]
 
 
 def usage(bill: Usage, thinking_tokens: int) -> Json:
@@ -73,17 +101,19 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
 
 def whole(answer: Answer) -> Json:
     """A `Message`."""
-    return _message(answer, content(answer.parts), usage(answer.usage, answer.thinking_tokens)) | _ending(answer)
+    return _message(answer, _said(answer), usage(answer.usage, answer.thinking_tokens)) | _ending(answer) | answer.told
 
 
 def stream(answer: Answer) -> Stream:
     """The events of a `Message`."""
     counters = usage(answer.usage, answer.thinking_tokens)
     at_start = {**counters, "output_tokens": min(1, answer.usage.output or 0), "output_tokens_details": None}
-    message = _message(answer, [], at_start) | {"stop_reason": None, "stop_sequence": None, "stop_details": None}
-    blocks = [_block(index, block) for index, block in enumerate(content(answer.parts))]
+    edited = {name: value for name, value in answer.told.items() if name == "context_management"}
+    early = {name: value for name, value in answer.told.items() if name not in edited}
+    message = _message(answer, [], at_start) | {"stop_reason": None, "stop_sequence": None, "stop_details": None} | early
+    blocks = [_block(index, block) for index, block in enumerate(_said(answer))]
     at_end = {name: counters[name] for name in _CUMULATIVE}
-    ending = _event({"type": "message_delta", "delta": _ending(answer), "usage": at_end}) + _event({"type": "message_stop"})
+    ending = _event({"type": "message_delta", "delta": _ending(answer), "usage": at_end, **edited}) + _event({"type": "message_stop"})
     return Stream(_event({"type": "message_start", "message": message}) + _event({"type": "ping"}), tuple(blocks), ending)
 
 
@@ -100,7 +130,8 @@ def _message(answer: Answer, blocks: list[Json], counters: Json) -> dict[str, Js
 
 def _ending(answer: Answer) -> dict[str, Json]:
     details = {"type": "refusal", "category": None, "explanation": None} if answer.stop == "refused" else None
-    return {"stop_reason": STOPS[answer.stop], "stop_sequence": None, "stop_details": details}
+    is_summed_up = answer.body.get("compaction") or (_compacting(answer) or {}).get("pause_after_compaction")
+    return {"stop_reason": "compaction" if is_summed_up else STOPS[answer.stop], "stop_sequence": None, "stop_details": details}
 
 
 def _block(index: int, block: Mapping[str, Json]) -> bytes:
@@ -126,6 +157,24 @@ def fault(status: int, kind: str | None, message: str | None) -> Refusal:
     return Refusal(status, named, message or f"Scripted {named}")
 
 
+def told(asked: Asked) -> dict[str, Json]:
+    """What was done to a request before the model saw it."""
+    applied = seen(asked.parsed.layout, asked.sent.body)[1] if asked.sent.body.get("context_management") else None
+    edited = {} if applied is None else {"context_management": {"applied_edits": applied}}
+    return {**edited, **transformations(asked)}
+
+
+def framed(answer: Answer) -> Stream:
+    """The same events as Bedrock sends them: each in a frame of its own."""
+    plain = stream(answer)
+    return Stream(_framed(plain.head), tuple(map(_framed, plain.parts)), _framed(plain.tail))
+
+
+def _framed(events: bytes) -> bytes:
+    lines = (line.removeprefix(b"data: ") for line in events.split(b"\n") if line.startswith(b"data: "))
+    return b"".join(frame("chunk", {"bytes": base64.b64encode(line).decode()}) for line in lines)
+
+
 def _unreadable(fault: UnreadableRequest) -> Refusal:
     return invalid(str(fault))
 
@@ -140,4 +189,14 @@ WIRE = Wire(
     error=error, error_event=lambda refusal: _event(error(refusal)), statuses=STATUSES, content=content, whole=whole, stream=stream,
     silent=lambda body: "truncated" if body.get("max_tokens") == 0 else None, diagnose=anthropic_diagnosis,
     is_remembered=lambda body: body.get("diagnostics") is not None, id_header="request-id", moved=refusals.moved,
+    dropped=dropped, told=told,
 )  # fmt: skip
+INVOKE = replace(
+    WIRE, family="aws", workspace="", early=refusals.ABROAD["Amazon Bedrock"], stream=framed, stream_type=CONTENT_TYPE, id_header="x-amzn-requestid",
+    error_event=lambda refusal: frame("modelStreamErrorException", {"message": refusal.message}, "exception"),
+)  # fmt: skip
+"""`POST /model/{modelId}/invoke` of Amazon Bedrock: caches belong to an organisation, not to a workspace."""
+MANTLE = replace(WIRE, family="aws", workspace="")
+"""`POST /anthropic/v1/messages` of Amazon Bedrock: the Claude API's body and headers."""
+PREDICT = replace(WIRE, workspace="", early=refusals.ABROAD["Google Cloud"])
+"""`POST …/publishers/anthropic/models/{model}:rawPredict` of Google Cloud."""

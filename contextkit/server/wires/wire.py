@@ -12,7 +12,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.server.diagnostics import Fingerprint, Fingerprints
-from contextkit.server.refusals.refusal import Early, Late, Refusal
+from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal
 from contextkit.server.replies import Part
 
 CHUNK = 48
@@ -43,6 +43,8 @@ class Answer:
     """Why the cache missed, in the wire's words; None where nobody asked."""
     billed: Callable[[Json], dict[str, Json]]
     """OpenAI's counters → the fields of a response that tell the bill, as whoever answers spells them."""
+    told: Mapping[str, Json]
+    """What it says of what was done to the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,10 @@ class Wire:
     """Header that names a response."""
     moved: Callable[[Mapping[str, Json], int], Refusal] | None = None
     """(request, number of a thinking block) → what is said of one whose past has changed; None where nobody looks."""
+    dropped: Callable[[Asked, tuple[int, ...]], Asked | None] = lambda asked, ordinals: None
+    """(request, numbers of such blocks) → the request without them, where it asks for that."""
+    told: Callable[[Asked], dict[str, Json]] = lambda asked: {}
+    """What the response says of what was done to the request."""
 
 
 def event(data: Mapping[str, Json], name: str | None = None) -> bytes:

@@ -25,11 +25,15 @@ CodedPattern = tuple[str, Pattern]
 _FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
 _NOQA = re.compile(rb"#\s*noqa(?!\w)(?::\s*([A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef})
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
 """Statements a pattern is shown when the walk has been through them; others are shown before."""
 Env = dict[str, Value]
-_Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[bytes, ...]]
-"""A hazard's code, how it is looked for, and the words of which one stands in the node."""
+_Group = tuple[bytes, ...]
+_Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[_Group, ...]]
+"""A hazard's code, how it is looked for, and groups of words: one of each stands in the node."""
+_Watch = tuple[dict[type, Handler], dict[type, list[_Wanted]], frozenset[type]]
+"""Handlers with the patterns of some part of a file around them, those patterns by type of node, and those types."""
 
 
 class Walk(Assignments):
@@ -43,8 +47,8 @@ class Walk(Assignments):
         met: dict[str, sinks.Arguments],
         names: dict[str, Sink],
     ) -> None:
-        self.patterns = [(code, pattern, tuple(word.encode() for word in pattern.words)) for code, pattern in patterns]
-        self.words = Words({word for _, _, words in self.patterns for word in words})
+        self.patterns = [(code, pattern, tuple(map(_encoded, (pattern.words, *pattern.also)))) for code, pattern in patterns]
+        self.words = Words({word for _, _, groups in self.patterns for group in groups for word in group})
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
         self.plain: dict[type, Handler] = {**self.handlers(), **self.statements(), ast.Call: self.call}
@@ -102,49 +106,90 @@ class Walk(Assignments):
         """Puts the patterns this file may match around the handlers of their node types."""
         wanted: dict[type, list[_Wanted]] = {}
         standing = self.words.standing_in(self.source)
-        for code, pattern, words in self.patterns:
-            found = tuple(word for word in words if word in standing)
-            if found or not words:
+        for code, pattern, groups in self.patterns:
+            found = [tuple(word for word in group if word in standing) for group in groups]
+            if all(found[1:]) and (found[0] or not pattern.words):
+                near = tuple(found if pattern.is_near else found[1:])
                 for kind in pattern.nodes:
-                    wanted.setdefault(kind, []).append((code, pattern.find, found if pattern.is_near else ()))
-        self.wanted = wanted
-        self.watched_types = frozenset(wanted)
-        self.table = dict(self.plain)
-        for kind in wanted:
-            plain = self.plain.get(kind)
-            if plain is not None and not issubclass(kind, AnyFunction):
-                self.table[kind] = self._watched(plain, is_before=issubclass(kind, ast.stmt) and kind not in _AFTER)
+                    wanted.setdefault(kind, []).append((code, pattern.find, near))
+        self.groups = [*dict.fromkeys(group for rows in wanted.values() for _, _, groups in rows for group in groups)]
+        self.places = {group: 1 << place for place, group in enumerate(self.groups)}
+        self.watches: dict[int, _Watch] = {}
+        self.everything = wanted
+        self._look_for(wanted)
 
-    def _watched(self, plain: Handler, *, is_before: bool) -> Handler:
+    def _look_for(self, wanted: dict[type, list[_Wanted]]) -> _Watch:
+        """Puts patterns around the handlers of their node types."""
+        table = dict(self.plain)
+        for kind, rows in wanted.items():
+            plain = self.plain.get(kind)
+            if plain is not None and kind not in _FUNCTIONS:
+                is_before = issubclass(kind, ast.stmt) and kind not in _AFTER
+                table[kind] = (self._shown_before if is_before else self._shown_after)(plain, rows)
+        self.table, self.wanted, self.watched_types = found = table, wanted, frozenset(wanted)
+        return found
+
+    def _look_inside(self, node: AnyFunction) -> None:
+        """Only patterns whose words stand in a function are asked about its nodes."""
+        start, end = self.bytes_at(node)
+        find_word, standing, bit = self.source.find, 0, 1
+        for group in self.groups:
+            for word in group:
+                if find_word(word, start, end) >= 0:
+                    standing |= bit
+                    break
+            bit <<= 1
+        known = self.watches.get(standing)
+        if known is not None:
+            self.table, self.wanted, self.watched_types = known
+            return
+        wanted: dict[type, list[_Wanted]] = {}
+        for kind, rows in self.everything.items():
+            near = [row for row in rows if all(self.places[group] & standing for group in row[2])]
+            if near:
+                wanted[kind] = near
+        self.watches[standing] = self._look_for(wanted)
+
+    def _shown_before(self, plain: Handler, rows: list[_Wanted]) -> Handler:
         def handler(node: Any) -> Value:
-            if self.probing:
-                return plain(node)
-            if is_before:
-                self.show(node)
-                return plain(node)
+            if not self.probing:
+                self._show(node, rows)
+            return plain(node)
+
+        return handler
+
+    def _shown_after(self, plain: Handler, rows: list[_Wanted]) -> Handler:
+        def handler(node: Any) -> Value:
             value = plain(node)
-            self.show(node)
+            if not self.probing:
+                self._show(node, rows)
             return value
 
         return handler
 
     def show(self, node: ast.AST) -> None:
         """Shows a node to the patterns that ask for its type."""
-        if self.probing or self.statement_is_frozen():
+        rows = self.wanted.get(type(node))
+        if rows and not self.probing:
+            self._show(node, rows)
+
+    def _show(self, node: ast.AST, rows: list[_Wanted]) -> None:
+        if self.frozen_lines and self.statement_is_frozen():
             return
-        self.asked(node)
+        self._asked = node
         start, end, find_word = -1, -1, self.source.find
-        for code, find, near in self.wanted.get(type(node), ()):
-            if near:
-                if end < 0:
-                    start, end = self.bytes_at(node)
-                for word in near:
+        for code, find, groups in rows:
+            if groups and end < 0:
+                start, end = self.bytes_at(node)
+            for group in groups:
+                for word in group:
                     if find_word(word, start, end) >= 0:
                         break
                 else:
-                    continue
-            for hit in find(node, self) or ():
-                self._note(code, hit)
+                    break
+            else:
+                for hit in find(node, self) or ():
+                    self._note(code, hit)
 
     def _note(self, code: str, hit: Hit) -> None:
         site = self.site(hit.node)
@@ -317,6 +362,7 @@ class Walk(Assignments):
         else:
             scope.env, scope.types = {}, {}
         self.scope, self.loops, self.branches, self.tested = scope, [], 0, frozenset()
+        self._look_inside(node)
         self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
         self.choices, self.tool_loops, self.stored = [], 0, {}
         self._parameters(node, is_method=bool(owner) and outer.node is None)
@@ -328,9 +374,10 @@ class Walk(Assignments):
         self.module.functions[function.name.removeprefix(f"{self.module.name}.")] = function
         self.body(node.body)
         function.arrivals = [arrival for arrival in function.arrivals if not (arrival.is_named and self._is_settled_here(arrival.value))]
-        if type(node) in self.watched_types:
+        rows = self.wanted.get(type(node))
+        if rows:
             self.statement, self.returns_to = node, None
-            self.show(node)
+            self._show(node, rows)
 
     def _is_settled_here(self, value: Value) -> bool:
         return bool(self.settled) and value <= self.settled
@@ -374,6 +421,10 @@ class Walk(Assignments):
         made = self.dotted(note) if isinstance(note, ast.Name | ast.Attribute) else ""
         if made and made not in BUILTINS and made[0] != "?":
             self.scope.types[name] = made
+
+
+def _encoded(words: Iterable[str]) -> _Group:
+    return tuple(word.encode() for word in words)
 
 
 def _is_asked_once(decorator: ast.expr) -> bool:

@@ -1,0 +1,108 @@
+"""Bedrock Converse's content blocks: neutral parts, calls, results and tools in its words, and back.
+
+Block fields are those of botocore 1.44, bedrock-runtime. What Converse has no words for is projected: a picture or document behind a URL
+that is not on S3 is its URL, one of another format is its type in brackets; a document's name keeps letters, digits and single blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from contextkit.canonical import Json
+from contextkit.providers.blockwise.parts import Block, Parts, text
+from contextkit.providers.provider import ReplyCall
+
+WIRE = "bedrock_converse"
+_IMAGES = {f"image/{name}": name for name in ("png", "jpeg", "gif", "webp")}
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_DOCUMENTS = {
+    "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/markdown": "md", "text/plain": "txt",
+    "application/msword": "doc", f"{_OFFICE}.wordprocessingml.document": "docx", "application/vnd.ms-excel": "xls",
+    f"{_OFFICE}.spreadsheetml.sheet": "xlsx",
+}  # fmt: skip
+"""Media type → format (ImageFormat, DocumentFormat)."""
+_NAMED = re.compile(r"[^A-Za-z0-9\-()\[\]]+")
+"""What the name of a document must not hold (DocumentBlock.name)."""
+
+
+def _source(part: Block) -> Json:
+    if "url" in part:
+        return {"s3Location": {"uri": part["url"]}}
+    return {"text": part["data"]} if part["media_type"] == "text/plain" else {"bytes": part["data"]}
+
+
+def _media(part: Block) -> Json:
+    kind, url = part["type"], str(part.get("url", ""))
+    formats = _IMAGES if kind == "image" else _DOCUMENTS
+    written = formats.get(part["media_type"] if not url else _by_name(url, formats))
+    if written is None or (url and not url.startswith("s3://")):
+        return text(url or f"[{kind}]")
+    title = _NAMED.sub(" ", str(part.get("title", kind))).strip() or kind
+    return {kind: {"format": written, "source": _source(part), **({"name": title} if kind == "document" else {})}}
+
+
+def _by_name(url: str, formats: Mapping[str, str]) -> str:
+    """Media type of a file by how its name ends."""
+    ending = url.rpartition(".")[2].lower().replace("jpg", "jpeg")
+    return next((media for media, name in formats.items() if name == ending), "")
+
+
+def _candidates(block: Block) -> list[Json]:
+    kind = next(iter(block))
+    inside = block[kind] if kind in ("image", "document") else {}
+    source = inside.get("source") or {}
+    media = next((media for media, name in (_IMAGES | _DOCUMENTS).items() if name == inside.get("format")), "")
+    where = {"url": source["s3Location"].get("uri")} if "s3Location" in source else {
+        "media_type": media, "data": source.get("text", source.get("bytes", "")),
+    }  # fmt: skip
+    return [{"type": kind, **where}, {"type": kind, **where, "title": inside.get("name")}] if source else []
+
+
+PARTS = Parts(WIRE, _media, _candidates)
+
+
+def call(name: str, tool: str, arguments: Json) -> Json:
+    """A call as a block."""
+    return {"toolUse": {"toolUseId": name, "name": tool, "input": arguments}}
+
+
+def called(block: Block, index: int) -> ReplyCall | None:
+    """The call a block makes; None for a tool that Bedrock runs itself."""
+    use = block.get("toolUse")
+    return ReplyCall(use["toolUseId"], use["name"], use["input"]) if use and use.get("type") != "server_tool_use" else None
+
+
+def result(body: Block) -> Json:
+    """What a tool gave."""
+    status = {"status": "error"} if body["is_error"] else {}
+    return {"toolResult": {"toolUseId": body["call_id"], "content": PARTS.blocks(body["content"]), **status}}
+
+
+def resulted(block: Block, calls: list[ReplyCall]) -> Json:
+    """A block that answers a call, as the body of a result."""
+    inside = block.get("toolResult")
+    if not inside or inside.get("type"):
+        return None
+    content = [PARTS.part(item) for item in inside["content"]]
+    return {"call_id": inside["toolUseId"], "name": "", "content": content, "is_error": inside.get("status") == "error"}
+
+
+def tidied(block: Block) -> Block:
+    """A block in its one spelling: a result that succeeded does not say so."""
+    inside = block.get("toolResult")
+    if not isinstance(inside, dict) or inside.get("status") != "success":
+        return block
+    return {"toolResult": {key: value for key, value in inside.items() if key != "status"}}
+
+
+def tool(name: str, description: str, schema: Json) -> Json:
+    """A function as Converse sends it; a description must not be empty."""
+    told = {"description": description} if description else {}
+    return {"toolSpec": {"name": name, **told, "inputSchema": {"json": schema}}}
+
+
+def function(block: Block) -> Json:
+    """What a tool of a request body says of a function."""
+    spec = block.get("toolSpec") or {}
+    return spec.get("name"), spec.get("description", ""), (spec.get("inputSchema") or {}).get("json")

@@ -1,0 +1,144 @@
+"""Bedrock Converse: Claude, Nova and others behind `client.converse` of boto3's `bedrock-runtime`.
+
+A body is the keyword arguments of that method, `modelId` among them, with base64 for bytes. Source of every rule:
+https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html and botocore 1.44, bedrock-runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from contextkit.canonical import Json, canonical
+from contextkit.canonical import parse as read_json
+from contextkit.errors import UsageError
+from contextkit.layout.breakpoints import Plan
+from contextkit.layout.track import Grammar, Track
+from contextkit.models import Model, model_named
+from contextkit.providers.bedrock import blocks, reply
+from contextkit.providers.bedrock.blocks import WIRE
+from contextkit.providers.blockwise.parts import Block
+from contextkit.providers.blockwise.speaker import RESULT, Place, Speaker, Words, listed, understood
+from contextkit.providers.cutting import Trait, expect
+from contextkit.providers.namespaces import MESSAGES, TOOLS, Keying
+from contextkit.providers.provider import Parsed
+
+TTLS = {"5m": 300, "1h": 3600}
+"""`cachePoint.ttl` → seconds (CacheTTL)."""
+_MARKERS = {300: b',{"cachePoint":{"type":"default"}}', 3600: b',{"cachePoint":{"type":"default","ttl":"1h"}}'}
+_FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}
+_UNMARKED_TOOLS = ("nova",)
+"""Models that take no cachePoint among their tools (prompt-caching guide, table of models)."""
+
+
+def _shown(block: Block) -> tuple[str, ...]:
+    return ("image",) if any("image" in part for part in listed(block["toolResult"].get("content"), "toolResult.content")) else ()
+
+
+_TRAITS: dict[str, Trait] = {
+    "toolUse": Trait(run="tool_use"),
+    "toolResult": Trait(run=RESULT, flags=_shown),
+    "reasoningContent": Trait(is_markable=False, is_thinking=True),
+    "image": Trait(flags=lambda block: ("image",)),
+    "document": Trait(flags=lambda block: ("citations",) if (block["document"].get("citations") or {}).get("enabled") else ()),
+}
+"""Block → what the cache makes of it: as for Claude's own API, but that every block is a position."""
+
+
+def _opened(track: Track, n: int, params: bytes) -> tuple[bytes, int]:
+    """The fields, and `toolConfig` open for the tools, which stand inside it."""
+    fields = read_json(params)
+    inside = fields.pop("toolConfig", None) if n and not track.levels[0] else None
+    within = b'"toolConfig":{%b' % _inside(canonical(inside or {})) if n and not track.levels[0] else b""
+    return b"{" + (_inside(canonical(fields)) if n else canonical(fields)[1:-1]) + within, 0
+
+
+def _inside(fields: bytes) -> bytes:
+    """What stands between the braces of an object, ready for more."""
+    return fields[1:-1] + b"," if len(fields) > 2 else b""
+
+
+GRAMMAR = Grammar(
+    arrays={"tools": "tools", "system": "system", "messages": "messages"}, merges_speakers=True, advances=lambda before, run, opens: True,
+    marker=lambda ttl: _MARKERS[ttl], message_tokens=3, brackets={"tools": (b'"tools":[', b"]}")}, has_mark_blocks=True, opened=_opened,
+)
+KEYING = Keying(
+    levels={"modelId": TOOLS, "performanceConfig": TOOLS, "promptVariables": TOOLS},
+    neutral=frozenset({
+        "inferenceConfig", "stream", "requestMetadata", "serviceTier", "guardrailConfig", "additionalModelResponseFieldPaths",
+    }),
+    defaults={"toolConfig": {"toolChoice": {"auto": {}}}, "performanceConfig": {"latency": "standard"}},
+    flags={"image": MESSAGES, "citations": TOOLS + 1},
+)  # fmt: skip
+"""What invalidates what: as for Claude's own API; performanceConfig: nothing published, kept as separate pools."""
+
+
+def _placed(level: Any, role: str, block: Block) -> Place:
+    return Place(level, role, blocks.tidied(block), _FRAMES[role] if role else (b"", b""))
+
+
+def _places(fields: Mapping[str, Json]) -> Iterator[Place]:
+    config = expect(fields.get("toolConfig") or {}, dict, "toolConfig", "an object")
+    for block in listed(config.get("tools"), "toolConfig.tools"):
+        yield _placed("tools", "", block)
+    for block in listed(fields.get("system"), "system"):
+        yield _placed("system", "", block)
+    for index, message in enumerate(listed(fields.get("messages"), "messages")):
+        role = expect(message.get("role"), str, f"messages[{index}].role", "a string")
+        expect(_FRAMES.get(role), tuple, f"messages[{index}].role", "'user', 'assistant' or 'system'")
+        for block in listed(message.get("content"), f"messages[{index}].content"):
+            yield _placed("messages", role, block)
+
+
+def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
+    config = {key: value for key, value in (fields.get("toolConfig") or {}).items() if key != "tools"}
+    rest = {key: value for key, value in fields.items() if key not in ("toolConfig", "system", "messages")}
+    return {**rest, **({"toolConfig": config} if config else {})}
+
+
+def _trait(place: Place, model: Model) -> Trait:
+    is_unmarked = place.level == "tools" and any(family in model.name for family in _UNMARKED_TOOLS)
+    return Trait(is_markable=False) if is_unmarked else _TRAITS.get(next(iter(place.block)), Trait())
+
+
+def _lifetime(place: Place) -> int | None:
+    if "cachePoint" not in place.block:
+        return None
+    ttl = expect(place.block["cachePoint"], dict, "cachePoint", "an object").get("ttl") or "5m"
+    return TTLS[expect(ttl if ttl in tuple(TTLS) else None, str, "cachePoint.ttl", "'5m' or '1h'")]
+
+
+WORDS = Words(
+    WIRE, GRAMMAR, KEYING, "modelId", "assistant", blocks.PARTS, blocks.call, blocks.called, lambda block: str(block.get("text", "")),
+    blocks.result, blocks.resulted, blocks.tool, blocks.function, _placed, _places, _params, lambda params: params, _trait, reply.reply,
+    lambda response: "stopReason" in response, lambda response: reply.usage(response.get("usage") or {}), reply.joined, lifetime=_lifetime,
+)  # fmt: skip
+
+
+class BedrockConverse(Speaker):
+    """A model of Bedrock behind `client.converse`, where `client = boto3.client("bedrock-runtime")`.
+
+    `max_tokens` goes out as `inferenceConfig.maxTokens`. `ttl` is the lifetime of the moving cachePoints, `head_ttl` that of tools and
+    system (never shorter); a model that knows one lifetime takes that. Everything else is a parameter of `converse` and is sent as given.
+
+    >>> BedrockConverse("anthropic.claude-sonnet-5-5", max_tokens=4096).params["inferenceConfig"]
+    {'maxTokens': 4096}
+    """
+
+    words, wire, name, grammar = WORDS, WIRE, "aws", GRAMMAR
+
+    def __init__(self, model: str, *, max_tokens: int | None = None, ttl: str = "5m", head_ttl: str | None = None, **params: Json) -> None:
+        """Raises `UsageError` for a lifetime this model does not know."""
+        row, head = model_named(model), head_ttl or ttl
+        if not all(TTLS.get(asked) in row.ttls_seconds for asked in (ttl, head)) or TTLS[head] < TTLS[ttl]:
+            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: {model} takes {row.ttls_seconds} seconds, and the longer lifetime first")
+        limit = {} if max_tokens is None else {"maxTokens": max_tokens}
+        said = {"inferenceConfig": {**limit, **(params.pop("inferenceConfig", None) or {})}} if limit else {}
+        plan = Plan(head_ttl_seconds=TTLS[head], tail_ttl_seconds=TTLS[ttl], min_tokens=row.min_tokens)
+        super().__init__(row, f"/model/{quote(model, safe='')}/converse", {**said, **params}, plan)
+
+
+def parse(body: Json) -> Parsed:
+    """The keyword arguments of a call: its segments, marks and parameters; raises as `understood`."""
+    return understood(WORDS, body)

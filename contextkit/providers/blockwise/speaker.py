@@ -1,0 +1,288 @@
+"""An adapter whose messages are lists of blocks, each named by its one key: Bedrock Converse and Gemini.
+
+Takes the words of one endpoint (`Words`: entry → blocks, block → piece, each read both ways), gives a `Provider`. Knows no endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical
+from contextkit.canonical import parse as read_json
+from contextkit.errors import UnreadableRequest
+from contextkit.layout.breakpoints import LOOKBACK, Plan
+from contextkit.layout.layout import Layout
+from contextkit.layout.normal_form import normal
+from contextkit.layout.segment import Level, Piece
+from contextkit.layout.track import Grammar, Track
+from contextkit.log.entry import Entry, Native
+from contextkit.models import Model, model_named
+from contextkit.providers.blockwise.parts import Block, Parts, text
+from contextkit.providers.changes.mechanisms import noticing
+from contextkit.providers.cutting import Cut, Trait, cut, expect
+from contextkit.providers.foreign import announcement, function_of, reminder
+from contextkit.providers.late.mechanisms import Asked, announcing
+from contextkit.providers.masking.mechanisms import Endpoint, telling
+from contextkit.providers.namespaces import Keying, namespaces
+from contextkit.providers.provider import Parsed, Reply, ReplyCall, Turn
+
+RESULT = "tool_result"
+"""Run of the blocks that answer a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One block of a body and where it stands."""
+
+    level: Level
+    """tools, system or messages."""
+    role: str
+    """Who speaks, "" outside messages."""
+    block: Block
+    """The block."""
+    frame: tuple[bytes, bytes] = (b"", b"")
+    """What opens and closes its message."""
+    path: str = "body"
+    """Where it stands, for errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How one endpoint words a conversation."""
+
+    wire: str
+    """The endpoint."""
+    grammar: Grammar
+    """How it is written and counted."""
+    keying: Keying
+    """Which parameter invalidates what."""
+    model_field: str
+    """Field of the body that names the model."""
+    speaker: str
+    """Role of the model."""
+    parts: Parts
+    """How it spells parts."""
+    call: Callable[[str, str, Json], Json]
+    """(id, name, arguments) → block."""
+    called: Callable[[Block, int], ReplyCall | None]
+    """(block, its number among the calls) → call, None for every other block."""
+    spoken: Callable[[Block], str]
+    """What a block says in words, "" for thinking and calls."""
+    result: Callable[[Block], Json]
+    """Body of a `result` entry → block."""
+    resulted: Callable[[Block, list[ReplyCall]], Json]
+    """(block, calls that are open) → body of a `result` entry, None for every other block."""
+    tool: Callable[[str, str, Json], Json]
+    """(name, description, schema) → block."""
+    function: Callable[[Block], Json]
+    """Block → [name, description, schema], whatever stands in their places."""
+    placed: Callable[[str, str, Block], Place]
+    """(level, role, block) → the block in its place: its spelling and frame."""
+    places: Callable[[Mapping[str, Json]], Iterator[Place]]
+    """Body → its blocks, in order."""
+    params: Callable[[Mapping[str, Json]], dict[str, Json]]
+    """Body → what is no block."""
+    keyed: Callable[[Mapping[str, Json]], Mapping[str, Json]]
+    """Parameters → those of them and of their fields a cache may be keyed on."""
+    trait: Callable[[Place, Model], Trait]
+    """What the cache makes of a block."""
+    reply: Callable[[Words, Any], Reply]
+    """A response."""
+    is_complete: Callable[[Mapping[str, Json]], bool]
+    """Whether a joined stream reached its end."""
+    usage: Callable[[Mapping[str, Json]], Usage]
+    """What a response says it is billed."""
+    joined: Callable[[Iterable[Any]], Mapping[str, Json]]
+    """What a stream's events amount to."""
+    spelled: Callable[[Json], Json] = lambda body: body
+    """A body in the one spelling that is understood."""
+    lifetime: Callable[[Place], int | None] = lambda place: None
+    """Seconds a block asks for that is a marker; None for every other."""
+    seen: Callable[[Prompt, Layout, Mapping[str, Json]], Prompt] = lambda prompt, layout, params: prompt
+    """What the cache sees beside the layout's own marks."""
+
+
+class Speaker:
+    """One endpoint and model, its words from `words`."""
+
+    words: ClassVar[Words]
+    wire: str
+    name: str
+    grammar: Grammar
+    template = 1
+    headers: Mapping[str, str] = MappingProxyType({})
+    betas: tuple[str, ...] = ()
+
+    def __init__(self, model: Model, path: str, params: Mapping[str, Json], plan: Plan) -> None:
+        self.model, self.path, self.plan = model, path, plan
+        self.params: Mapping[str, Json] = {self.words.model_field: model.name, **params}
+        asked = Asked(self.wire, model)
+        self.telling, self.noticing = telling(Endpoint(self.wire, model)).name, noticing(asked).name
+        self.announcing = announcing(asked).name
+
+    def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
+        """Pieces of tools and system."""
+        words = self.words
+        places = [words.placed("tools", "", _tool(words, definition)) for definition in tools]
+        places += [words.placed("system", "", block) for block in words.parts.blocks(system, "system")]
+        yield from (replace(_cut(words, place, self.model).piece, entry=entry) for place in places)
+
+    def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
+        """Pieces of one entry; `keeps_thinking=False` where its prefix has changed."""
+        role, blocks = self._said(entry.kind, read_json(entry.body))
+        for block in blocks:
+            piece = _cut(self.words, self.words.placed("messages", role, block), self.model).piece
+            if keeps_thinking or not piece.is_thinking:
+                yield replace(piece, entry=entry.sequence)
+
+    def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+        """What the cache sees."""
+        return _prompt(self.words, layout, params)
+
+    def parse(self, body: Json) -> Parsed:
+        """A request body of this endpoint."""
+        return understood(self.words, body)
+
+    def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
+        """System parts, tool definitions and turns of a request body."""
+        words = self.words
+        places = [place for place in words.places(words.spelled(body)) if words.lifetime(place) is None]
+        system = [words.parts.part(place.block) for place in places if place.level == "system"]
+        tools = [_definition(words, place.block) for place in places if place.level == "tools"]
+        said = groupby((place for place in places if place.level == "messages"), key=lambda place: place.role)
+        return system, tools, list(self._turns([(role, [place.block for place in group]) for role, group in said]))
+
+    def reply(self, response: Any) -> Reply:
+        """What the typed method returned, its dict, or what its stream amounted to."""
+        return self.words.reply(self.words, response)
+
+    def is_complete(self, response: Mapping[str, Json]) -> bool:
+        """Whether a joined stream reached its end."""
+        return self.words.is_complete(response)
+
+    def usage(self, response: Mapping[str, Json]) -> Usage:
+        """What a response says it is billed."""
+        return self.words.usage(response)
+
+    def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
+        """What the events of the streaming method amount to."""
+        return self.words.joined(events)
+
+    def _said(self, kind: str, body: Any) -> tuple[str, list[Json]]:
+        """The role and blocks of an entry."""
+        words = self.words
+        told: Mapping[str, Callable[[], tuple[str, list[Json]]]] = {
+            "user": lambda: (body.get("role", "user"), words.parts.blocks(body["content"])),
+            "assistant": lambda: (words.speaker, self._replied(body)),
+            "result": lambda: ("user", [words.result(body)]),
+            "epoch": lambda: ("user", words.parts.blocks(body["summary"])),
+            "phase": lambda: self._told(self.telling, body.get("text", "")),
+            "tools": lambda: self._told(self.announcing, announcement(body)),
+            "notice": lambda: self._told(self.noticing if "event" in body else "", body.get("text", "")),
+        }
+        return told[kind]()
+
+    def _told(self, how: str, news: str) -> tuple[str, list[Json]]:
+        """What the program says: in a system message, in the user's turn as a reminder, or as the user's own words."""
+        role = "system" if how in ("system_notice", "bridge_system") else "user"
+        said = news if role == "system" or not how else reminder(news)
+        return role, [text(said)] if said else []
+
+    def _replied(self, body: Block) -> list[Json]:
+        """What the model said: its own blocks, or another wire's reply in these words."""
+        if body["native"]["wire"] == self.wire:
+            return list(body["native"]["body"])
+        calls = [self.words.call(call["id"], call["name"], _object(call["arguments"])) for call in body["calls"]]
+        return [text(body["text"])] * bool(body["text"]) + calls
+
+    def _turns(self, messages: list[tuple[str, list[Json]]]) -> Iterator[Turn]:
+        """Each result is an entry of its own, what else the user says one behind them."""
+        open_calls: list[ReplyCall] = []
+        for role, blocks in messages:
+            if role == self.words.speaker:
+                native, said, calls = reading(self.words, blocks, self.model.name)
+                open_calls = list(calls)
+                listed = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+                kept = {"wire": self.wire, "model": native.model, "body": read_json(native.body)}
+                yield Turn("assistant", {"native": kept, "text": said, "calls": listed, "stop": "calls" if calls else "done"})
+                continue
+            results = [self.words.resulted(block, open_calls) for block in blocks]
+            yield from (Turn("result", body) for body in results if body is not None)
+            rest = [self.words.parts.part(block) for block, body in zip(blocks, results, strict=True) if body is None]
+            if rest:
+                yield Turn("user", {"content": rest, **({} if role == "user" else {"role": role})})
+
+
+def reading(words: Words, blocks: Iterable[Block], model: str) -> tuple[Native, str, tuple[ReplyCall, ...]]:
+    """A reply's own blocks in normal form, its text and its calls."""
+    kept = [normal(words.placed("messages", words.speaker, block).block) for block in blocks]
+    calls: list[ReplyCall] = []
+    for block in kept:
+        call = words.called(block, len(calls))
+        calls += [call] if call is not None else []
+    return Native(words.wire, model, canonical(kept)), "".join(map(words.spoken, kept)), tuple(calls)
+
+
+def understood(words: Words, body: Json) -> Parsed:
+    """A request body: its segments, marks and parameters.
+
+    Raises `UnreadableRequest` where it is not one, `UnknownModel` for a model without a row.
+    """
+    fields = words.spelled(expect(body, dict, "body", "an object"))
+    model = model_named(expect(fields.get(words.model_field), str, words.model_field, "a string"))
+    track, marks = Track(words.grammar, strips_thinking=model.strips_thinking), dict[int, Breakpoint]()
+    for place in words.places(fields):
+        ttl = words.lifetime(place)
+        if ttl is None:
+            track.append(_cut(words, place, model).piece)
+        elif len(track) and track.marks[-1] >= 0:
+            marks[len(track) - 1] = Breakpoint(len(track) - 1, ttl, LOOKBACK)
+    layout, params = Layout(track, len(track), tuple(marks.values())), words.params(fields)
+    return Parsed(model.name, params, layout, _prompt(words, layout, params))
+
+
+def listed(value: Json, path: str) -> list[dict[str, Json]]:
+    """`value` as a list of objects, empty for null; raises `UnreadableRequest` at the place where it is none."""
+    found: list[dict[str, Json]] = expect([] if value is None else value, list, path, "an array")
+    for index, item in enumerate(found):
+        if not isinstance(item, dict) or not item:
+            raise UnreadableRequest(f"{path}[{index}]", "Input should be an object that says something")
+    return found
+
+
+def _object(arguments: Json) -> Json:
+    """Arguments as an object: what another wire's model wrote that was none stands under one key."""
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+
+
+def _tool(words: Words, definition: Block) -> Json:
+    """A neutral definition, or this wire's own."""
+    native = definition.get("native")
+    return native["block"] if native and native["wire"] == words.wire else words.tool(*function_of(definition))
+
+
+def _definition(words: Words, block: Block) -> Json:
+    """The neutral definition that renders back to `block`, or the block verbatim."""
+    name, description, schema = words.function(block)
+    is_plain = isinstance(name, str) and isinstance(description, str) and normal(words.tool(name, description, schema)) == normal(block)
+    neutral = {"name": name, "description": description, "parameters": schema}
+    return neutral if is_plain else {"native": {"wire": words.wire, "block": dict(block)}}
+
+
+def _cut(words: Words, place: Place, model: Model) -> Cut:
+    trait = words.trait(place, model)
+    is_turn = place.role == "user" and trait.run != RESULT
+    return cut(place.block, place.level, place.role, trait, model.name, place.frame, is_turn=is_turn)
+
+
+def _prompt(words: Words, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+    track, n = layout.track, layout.n
+    keys = namespaces(words.keying, words.keyed(params), track.raised(n))
+    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
+    return words.seen(Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, layout.breakpoints, n), layout, params)

@@ -1,0 +1,172 @@
+"""Gemini's `generateContent`: Google's models behind `client.models.generate_content` of google-genai.
+
+A body is what the API takes, `model` among its fields. Source of every rule: https://ai.google.dev/gemini-api/docs/caching and
+`google.genai.types` 3.4. Any prefix is cached unasked; what a content holds that a request names is left out of its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.canonical import Json, canonical
+from contextkit.canonical import parse as read_json
+from contextkit.errors import UsageError
+from contextkit.layout.breakpoints import Plan
+from contextkit.layout.layout import Layout
+from contextkit.layout.track import Grammar, Track
+from contextkit.models import Model, model_named
+from contextkit.providers.blockwise.parts import Block
+from contextkit.providers.blockwise.speaker import RESULT, Place, Speaker, Words, listed, understood
+from contextkit.providers.cutting import Trait, expect
+from contextkit.providers.gemini import parts, reply
+from contextkit.providers.gemini.contents import CachedContent, cached_content, quoted
+from contextkit.providers.gemini.parts import WIRE
+from contextkit.providers.namespaces import TOOLS, Keying
+from contextkit.providers.provider import Parsed
+
+_FRAMES = {role: (b'{"role":"%b","parts":[' % role.encode(), b"]}") for role in ("user", "model")}
+_DECLARED = (b'{"functionDeclarations":[', b"]}")
+_SEGMENTS = ("tools", "systemInstruction", "contents")
+
+
+def _opened(track: Track, n: int, params: bytes) -> tuple[bytes, int]:
+    """The fields; where they name a content, the first message behind what it holds."""
+    held, fields = 0, params
+    if b'"cachedContent":' in params:
+        said = read_json(params)
+        held = n_held(track, n, said.get("cachedContent"))
+        fields = canonical({**said, "cachedContent": _name(said.get("cachedContent"))})
+        if held and "toolConfig" in said:
+            raise UsageError("toolConfig: a request that names a cached content must not say it; leave it out, or leave cached_content out")
+    opening = fields[:-1] + (b"," if n and len(fields) > 2 else b"")
+    return (opening + b'"contents":[' + _FRAMES[track.roles[held]][0], track.bodies[held]) if held else (opening, 0)
+
+
+def n_held(track: Track, n: int, content: Json) -> int:
+    """How many of the first `n` segments stand in a content; raises `UsageError` where it is not the beginning of this conversation."""
+    is_ours = isinstance(content, Mapping)
+    held = 0 if content is None else int(content["segments"]) if is_ours else min(track.level_ends[1], n)
+    if held and (held >= n or not track.roles[held] or (is_ours and track.digests[held - 1].hex() != content["digest"])):
+        raise UsageError(f"{_name(content)} does not hold the beginning of this conversation: close it, and go on without or store another")
+    return held
+
+
+def _name(content: Json) -> Json:
+    return content["name"] if isinstance(content, Mapping) else content
+
+
+GRAMMAR = Grammar(
+    arrays={"tools": "tools", "system": "systemInstruction", "messages": "contents"}, merges_speakers=True,
+    advances=lambda before, run, opens: True, marker=lambda ttl: b"", message_tokens=3,
+    brackets={"systemInstruction": (b'"systemInstruction":{"parts":[', b"]}")}, opened=_opened,
+)  # fmt: skip
+KEYING = Keying(
+    levels={"model": TOOLS},
+    neutral=frozenset({
+        "cachedContent", "stream", "safetySettings", "labels", "serviceTier", "store", "temperature", "topP", "topK", "maxOutputTokens",
+        "seed", "candidateCount", "stopSequences", "responseLogprobs", "logprobs", "presencePenalty", "frequencyPenalty",
+    }),
+)  # fmt: skip
+"""What invalidates what: nothing is published but that a prefix must be equal, so what may stand in the prompt counts for the messages."""
+
+
+def _placed(level: Any, role: str, block: Block) -> Place:
+    if level == "tools":
+        is_function = role == "functions" or "name" in block
+        return Place(level, "functions" if is_function else next(iter(block)), block, _DECLARED if is_function else (b"", b""))
+    return Place(level, role, parts.tidied(block), _FRAMES[role] if role else (b"", b""))
+
+
+def _places(fields: Mapping[str, Json]) -> Iterator[Place]:
+    for index, tool in enumerate(listed(fields.get("tools"), "tools")):
+        for declaration in listed(tool.get("functionDeclarations"), f"tools[{index}].functionDeclarations"):
+            yield _placed("tools", "functions", declaration)
+        yield from (_placed("tools", "", {key: value}) for key, value in tool.items() if key != "functionDeclarations")
+    system = expect(fields.get("systemInstruction") or {}, dict, "systemInstruction", "an object")
+    for block in listed(system.get("parts"), "systemInstruction.parts"):
+        yield _placed("system", "", block)
+    for index, content in enumerate(listed(fields.get("contents"), "contents")):
+        role = content.get("role") or "user"
+        expect(_FRAMES.get(role) if isinstance(role, str) else None, tuple, f"contents[{index}].role", "'user' or 'model'")
+        for block in listed(content.get("parts"), f"contents[{index}].parts"):
+            yield _placed("messages", role, block)
+
+
+def _keyed(params: Mapping[str, Json]) -> Mapping[str, Json]:
+    return {**{name: value for name, value in params.items() if name != "generationConfig"}, **(params.get("generationConfig") or {})}
+
+
+def _trait(place: Place, model: Model) -> Trait:
+    return Trait(RESULT if "functionResponse" in place.block else "", is_markable=False, is_thinking=bool(place.block.get("thought")))
+
+
+def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in fields.items() if name not in _SEGMENTS}
+
+
+def _naming(prompt: Prompt, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+    """A breakpoint where a named content ends."""
+    held = n_held(layout.track, layout.n, params.get("cachedContent"))
+    return replace(prompt, breakpoints=(Breakpoint(held - 1, 0),)) if held else prompt
+
+
+WORDS = Words(
+    WIRE, GRAMMAR, KEYING, "model", "model", parts.PARTS, parts.call, parts.called, parts.saying, parts.result, parts.resulted, parts.tool,
+    parts.function, _placed, _places, _params, _keyed, _trait, reply.reply, reply.is_complete,
+    lambda response: reply.usage(response.get("usageMetadata") or {}), reply.joined, parts.spelled, seen=_naming,
+)  # fmt: skip
+
+
+class Gemini(Speaker):
+    """A model of Google's behind `client.models.generate_content`, where `client = genai.Client()`.
+
+    `max_tokens` goes out as `generationConfig.maxOutputTokens`; everything else is a field of the API and is sent as given. What was sent
+    before is cached unasked. `cached_content` is the name of a content that holds this conversation's tools and system prompt, or `"auto"`:
+    then `open` makes one where it pays, and `close` deletes it.
+
+    >>> Gemini("gemini-3.8-flash", max_tokens=4096).params["generationConfig"]
+    {'maxOutputTokens': 4096}
+    """
+
+    words, wire, name, grammar = WORDS, WIRE, "google", GRAMMAR
+
+    def __init__(self, model: str, *, max_tokens: int | None = None, cached_content: str | None = None, **params: Json) -> None:
+        limit = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
+        said = {"generationConfig": {**limit, **(params.pop("generationConfig", None) or {})}} if limit else {}
+        named = {} if cached_content in (None, "auto") else {"cachedContent": cached_content}
+        row = model_named(model)
+        super().__init__(row, f"/v1beta/models/{model}:generateContent", {**said, **params, **named}, Plan(has_head=False, has_tail=False))
+        self._is_auto = cached_content == "auto"
+        self.content: CachedContent | None = None
+        """What `open` stored."""
+
+    def open(
+        self, client: Any, layout: Layout, reads: float | None = None, ttl_seconds: float = 3600, n_segments: int | None = None
+    ) -> CachedContent | None:
+        """Store the beginning of a conversation and name it from now on; None where `reads` in that time do not pay for it.
+
+        Raises `UsageError` where `cached_content` is not `"auto"`, and as `cached_content`.
+        """
+        if not self._is_auto or self.content is not None:
+            raise UsageError('open() is for Gemini(…, cached_content="auto"), once: close() it first to store another')
+        n = layout.track.level_ends[1] if n_segments is None else n_segments
+        pays = quoted(layout, self.model.name, ttl_seconds, n).reads_to_pay
+        if reads is not None and (pays is None or reads < pays):
+            return None
+        self.content = cached_content(client, layout, self.model.name, ttl_seconds=ttl_seconds, n_segments=n)
+        self.params = {**self.params, "cachedContent": self.content.field}
+        return self.content
+
+    def close(self) -> None:
+        """Delete what `open` stored, and go on without."""
+        if self.content is not None:
+            self.content.close()
+            self.content, self.params = None, {name: value for name, value in self.params.items() if name != "cachedContent"}
+
+
+def parse(body: Json) -> Parsed:
+    """A body: its segments and parameters; raises as `understood`. What a content holds that it names is not in it."""
+    return understood(WORDS, body)

@@ -1,0 +1,178 @@
+"""A model's chat template, rendered as `transformers` and vLLM render it.
+
+Takes Jinja text, a file of it or a `tokenizer_config.json`; gives the prompt a request body becomes. Templates are other people's programs:
+they run in Jinja's immutable sandbox, see plain JSON, and reach no file. Source: transformers 5.23 `utils/chat_template_utils.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from contextkit.canonical import Json
+from contextkit.errors import MissingExtra, UsageError
+from contextkit.providers.templates.seen import messages_seen, variables
+
+Encode = Callable[[str], Sequence[int]]
+"""A text → its token ids, special tokens in it as one each; `tokenizer.encode` with `add_special_tokens=False`."""
+_GIVEN = frozenset({
+    "messages", "tools", "documents", "add_generation_prompt", "strftime_now", "raise_exception", "bos_token", "eos_token", "pad_token",
+    "unk_token", "continue_final_message", "image_token", "video_token", "audio_token",
+})  # fmt: skip
+"""Variables that are no option of a template."""
+_TAG = "\uf8ff"
+"""Stands behind a message that is to be gone on with, until it is cut there."""
+_PROBE = "probing words"
+
+
+class Template:
+    """A chat template, with the special tokens and the tokenizer of its model where they are given.
+
+    >>> text = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+    >>> template = Template(text)
+    >>> template.render({"messages": [{"role": "user", "content": "Hi"}]})
+    '<user>Hi<assistant>'
+    """
+
+    def __init__(self, source: str | Path, *, encode: Encode | None = None, **tokens: str) -> None:
+        """`source` is Jinja text, or the path of a file of it or of a `tokenizer_config.json`; `tokens` are `bos_token` and the like.
+
+        Raises `UsageError` where it is none of them, `MissingExtra` without Jinja.
+        """
+        text, found = (source, {}) if isinstance(source, str) and "{" in source else _read(Path(source))
+        self.text = text
+        self.tokens: Mapping[str, str] = {**found, **tokens}
+        self.encode = encode
+        self._compiled = _compiled(text)
+
+    def with_text(self, text: str) -> Template:
+        """The same with another text."""
+        return Template(text, encode=self.encode, **self.tokens)
+
+    @cached_property
+    def options(self) -> tuple[str, ...]:
+        """Variables it reads that `chat_template_kwargs` can set."""
+        from jinja2 import meta
+
+        environment = self._compiled.environment
+        return tuple(sorted(meta.find_undeclared_variables(environment.parse(self.text)) - _GIVEN - environment.globals.keys()))
+
+    def render(
+        self, body: Mapping[str, Json], *, at: datetime | None = None, generation: bool | None = None,
+        options: Mapping[str, Json] | None = None,
+    ) -> str:  # fmt: skip
+        """The prompt that a `/chat/completions` body becomes at a moment (now without one).
+
+        `generation`: whether the beginning of a reply stands last (None: as the body says); `options` go above the body's own kwargs.
+        Raises `UsageError` where the template refuses the conversation, `UnreadableRequest` for a body of another endpoint.
+        """
+        messages = messages_seen(body, *self._forms)
+        is_continued = bool(body.get("continue_final_message"))
+        if is_continued and messages and isinstance(messages[-1]["content"], str):
+            messages[-1]["content"] += _TAG
+        asked = body.get("add_generation_prompt", not is_continued) if generation is None else generation
+        said = self._said(messages, {**variables(body), **(options or {}), "add_generation_prompt": asked}, at)
+        return said[: said.rindex(_TAG)] if is_continued and _TAG in said else said
+
+    def ids(self, body: Mapping[str, Json], *, at: datetime | None = None) -> Sequence[int]:
+        """The token ids of a request. Raises `UsageError` without a tokenizer."""
+        if self.encode is None:
+            example = "lambda text: tokenizer.encode(text, add_special_tokens=False)"
+            raise UsageError(f"this template has no tokenizer: Template(…, encode={example})")
+        return self.encode(self.render(body, at=at))
+
+    def n_tokens(self, body: Mapping[str, Json], *, at: datetime | None = None) -> int:
+        """The size of a request's prompt in the model's own tokens."""
+        return len(self.ids(body, at=at))
+
+    @cached_property
+    def _forms(self) -> tuple[bool, bool]:
+        """Whether it takes content as parts, and as one text: found out by rendering both."""
+        parts = [{"type": "text", "text": _PROBE}]
+        return self._takes(parts) and not self._takes_repr(parts), self._takes(_PROBE)
+
+    def _takes(self, content: Json) -> bool:
+        try:
+            return _PROBE in self._said([{"role": "user", "content": content}], {"add_generation_prompt": False}, None)
+        except UsageError:
+            return False
+
+    def _takes_repr(self, parts: Json) -> bool:
+        """Whether parts are printed as they stand in Python or JSON."""
+        said = self._said([{"role": "user", "content": parts}], {"add_generation_prompt": False}, None)
+        return "'text'" in said or '"text"' in said
+
+    def _said(self, messages: list[Any], given: Mapping[str, Json], at: datetime | None) -> str:
+        from jinja2 import TemplateError
+
+        moment = at or datetime.now(UTC)
+        seen = {"tools": None, "documents": None, **self.tokens, **given, "strftime_now": moment.strftime}
+        try:
+            said: str = self._compiled.render(messages=messages, **seen)
+        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, RecursionError) as fault:
+            raise UsageError(f"the template refuses this conversation: {self._reason(fault)}") from fault
+        return said
+
+    def _reason(self, fault: Exception) -> str:
+        """What the template itself says; other texts may quote the prompt."""
+        said = str(fault)
+        return said if said and said in self.text else type(fault).__name__
+
+
+def _read(path: Path) -> tuple[str, dict[str, str]]:
+    if not path.is_file():
+        raise UsageError(f"{path} is no file: give a template's text, its .jinja file, or a tokenizer_config.json")
+    text = path.read_text(encoding="utf-8")
+    return (text, {}) if path.suffix != ".json" else _configured(path, json.loads(text))
+
+
+def _configured(path: Path, config: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The template and special tokens of a `tokenizer_config.json`, or of a `chat_template.json`."""
+    named = config.get("chat_template")
+    if isinstance(named, list):  # several templates: the one for tools takes what the other takes
+        by_name = {row["name"]: row["template"] for row in named}
+        named = by_name.get("tool_use", by_name.get("default"))
+    if not isinstance(named, str):
+        raise UsageError(f"{path} holds no chat_template: newer models keep it in chat_template.jinja beside this file")
+    tokens = {name: value.get("content") if isinstance(value, dict) else value for name, value in config.items() if name.endswith("_token")}
+    return named, {name: value for name, value in tokens.items() if isinstance(value, str)}
+
+
+@lru_cache(maxsize=32)
+def _compiled(text: str) -> Any:
+    try:
+        from jinja2 import TemplateError, nodes
+        from jinja2.ext import Extension, loopcontrols
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    except ImportError:
+        raise MissingExtra("chat templates", "templates") from None
+
+    class Generation(Extension):
+        """`{% generation %}` marks what a model is trained on; in a prompt it is what stands inside."""
+
+        tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True)).set_lineno(line)
+
+    def refuse(said: str) -> None:
+        raise TemplateError(said)
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    environment.filters["tojson"] = _as_json
+    environment.globals["raise_exception"] = refuse
+    try:
+        return environment.from_string(text)
+    except TemplateError as fault:
+        raise UsageError(f"no Jinja template: {fault} (line {getattr(fault, 'lineno', '?')})") from None
+
+
+def _as_json(
+    value: Json, ensure_ascii: bool = False, indent: int | None = None, separators: tuple[str, str] | None = None, sort_keys: bool = False
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)

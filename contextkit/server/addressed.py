@@ -1,0 +1,187 @@
+"""Requests whose model stands in the path, and contents that are made by a call of their own: Bedrock's, Google's and Gemini's endpoints.
+
+Takes a path and a body, gives the body as `answer.py` understands it: the model in it, whether it is streamed, and what a content holds
+that it names. Knows no sockets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import ContextKitError, NotSerialisable
+from contextkit.models import MODELS, model_named
+from contextkit.providers.gemini.generate import parse as parsed_content
+from contextkit.providers.gemini.parts import spelled
+from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, refused
+from contextkit.server.refusals.keyed.gemini import CREATED, authenticated, invalid, shaped
+from contextkit.server.refusals.refusal import Refusal, Sent, first
+from contextkit.server.state import State
+from contextkit.server.wires.anthropic_messages import INVOKE, MANTLE, PREDICT
+from contextkit.server.wires.wire import Wire
+
+_TTL = re.compile(r"(\d+(?:\.\d+)?)s")
+_DEFAULT_SECONDS = 3600.0
+_OF_HEAD = ("systemInstruction", "tools", "toolConfig")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One content."""
+
+    body: Mapping[str, Json]
+    """What it holds."""
+    field: Mapping[str, Json]
+    """Its name, how many segments it holds, and their digest."""
+    n_tokens: int
+    """Its size."""
+    expires_at: float
+    """It can be named before this moment."""
+
+
+def converse(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
+    """`POST /model/{modelId}/converse` and `/converse-stream`."""
+    return admit(state, CONVERSE, headers, _with(raw, {"modelId": model, **({"stream": True} if is_stream else {})}))
+
+
+def generate(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
+    """`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`."""
+    asked = {"model": model, **({"stream": True} if is_stream else {})}
+    whole = _with(canonical(spelled(_fields(raw))) if _fields(raw) else raw, asked)
+    with state.lock:
+        found = _named(state, whole)
+    return refused(state, GENERATE, found) if isinstance(found, Refusal) else admit(state, GENERATE, headers, found)
+
+
+def invoke(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
+    """`POST /model/{modelId}/invoke` and `/invoke-with-response-stream`: Claude's own body on Bedrock."""
+    return _claude(state, INVOKE, headers, raw, {"model": model, **({"stream": True} if is_stream else {})})
+
+
+def predict(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
+    """`POST …/publishers/anthropic/models/{model}:rawPredict` and `:streamRawPredict`: the same on Google Cloud."""
+    return _claude(state, PREDICT, headers, raw, {"model": model, **({"stream": True} if is_stream else {})})
+
+
+def below(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
+    """`POST /anthropic/v1/messages`: Foundry as the Claude API is, Bedrock by the names its models have there."""
+    row = MODELS.get(str(_fields(raw).get("model")))
+    return admit(state, MANTLE if row and row.provider == MANTLE.family else wire, headers, raw)
+
+
+def _claude(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes, asked: Mapping[str, Json]) -> Outcome | Call:
+    """A body with its model, whose betas stand in it instead of a header."""
+    body = _fields(raw)
+    betas = body.get("anthropic_beta")
+    named = {"anthropic-beta": ",".join(map(str, betas))} if isinstance(betas, list) else {}
+    return admit(state, wire, {**headers, **named}, canonical({**body, **asked}) if body else raw)
+
+
+def create(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:
+    """`POST /v1beta/cachedContents`."""
+    try:
+        body = spelled(parse(raw))
+    except NotSerialisable as fault:
+        return refused(state, GENERATE, invalid("body", str(fault)))
+    if not isinstance(body, dict):
+        return refused(state, GENERATE, invalid("body", "expected an object"))
+    refusal = first(check for check in (authenticated(Sent(headers, body)), shaped(body, CREATED)))
+    with state.lock:
+        made = refusal or _made(state, body)
+        if isinstance(made, Refusal):
+            return refused(state, GENERATE, made)
+        return answered(state, GENERATE, _shown(state, made))
+
+
+def content(state: State, headers: Mapping[str, str], method: str, name: str, raw: bytes) -> Outcome:
+    """`GET`, `PATCH` and `DELETE /v1beta/cachedContents/{name}`."""
+    with state.lock:
+        found = _alive(state, name)
+        if isinstance(found, Refusal):
+            return refused(state, GENERATE, found)
+        if method == "DELETE":
+            del state.contents[name]
+            return answered(state, GENERATE, {})
+        if method == "PATCH":
+            lived = _lifetime(spelled(_fields(raw)))
+            if isinstance(lived, Refusal):
+                return refused(state, GENERATE, lived)
+            found = Kept(found.body, found.field, found.n_tokens, state.clock.now() + lived)
+            state.contents[name] = found
+        return answered(state, GENERATE, _shown(state, found))
+
+
+def _fields(raw: bytes) -> dict[str, Json]:
+    """The object in `raw`, an empty one where there is none: what is no request is refused by whoever reads its fields."""
+    try:
+        body = parse(raw or b"{}")
+    except NotSerialisable:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _with(raw: bytes, asked: Mapping[str, Json]) -> bytes:
+    """The body with what the path says; as it is where it is none, or says of a stream itself."""
+    try:
+        body = parse(raw)
+    except NotSerialisable:
+        return raw
+    return canonical({**body, **asked}) if isinstance(body, dict) and "stream" not in body else raw
+
+
+def _named(state: State, raw: bytes) -> bytes | Refusal:
+    """The body with what the content holds that it names."""
+    body = _fields(raw)
+    name = body.get("cachedContent")
+    if not isinstance(name, str):
+        return raw if name is None else invalid("cachedContent", "expected a name")
+    kept = _alive(state, name)
+    if isinstance(kept, Refusal):
+        return kept
+    if beside := [field for field in _OF_HEAD if field in body]:
+        return invalid("cachedContent", f"CachedContent can not be used with GenerateContent request setting {', '.join(beside)}")
+    if kept.body["model"] != body.get("model"):
+        return invalid("model", "Model used by GenerateContent request and CachedContent has to be the same.")
+    said = [*(kept.body.get("contents") or []), *(body.get("contents") or [])]
+    head = {field: kept.body[field] for field in _OF_HEAD if field in kept.body}
+    return canonical({**body, **head, "contents": said, "cachedContent": kept.field})
+
+
+def _alive(state: State, name: str) -> Kept | Refusal:
+    kept = state.contents.get(name)
+    gone = Refusal(403, "PERMISSION_DENIED", "CachedContent not found (or permission denied)")
+    return kept if isinstance(kept, Kept) and kept.expires_at > state.clock.now() else gone
+
+
+def _made(state: State, body: dict[str, Json]) -> Kept | Refusal:
+    lived, model = _lifetime(body), str(body.get("model")).removeprefix("models/")
+    if isinstance(lived, Refusal):
+        return lived
+    held = {**{name: value for name, value in body.items() if name not in ("ttl", "expireTime", "displayName")}, "model": model}
+    try:
+        row, seen = model_named(model), parsed_content({**held, "contents": held.get("contents") or []}).prompt
+    except ContextKitError as fault:
+        return invalid("body", str(fault))
+    if seen.n_tokens < row.min_tokens or not seen.n:
+        return invalid("contents", f"Cached content is too small: {seen.n_tokens} tokens, the minimum is {row.min_tokens}")
+    name = f"cachedContents/{state.number('content'):012d}"
+    field = {"name": name, "segments": seen.n, "digest": seen.digests[seen.n - 1].hex()}
+    state.contents[name] = Kept(held, field, seen.n_tokens, state.clock.now() + lived)
+    return Kept(held, field, seen.n_tokens, state.clock.now() + lived)
+
+
+def _lifetime(body: Mapping[str, Json]) -> float | Refusal:
+    told = _TTL.fullmatch(str(body.get("ttl", f"{_DEFAULT_SECONDS}s")))
+    return float(told[1]) if told else invalid("ttl", "expected seconds, as in 300s")
+
+
+def _shown(state: State, kept: Kept) -> Json:
+    """A `CachedContent`, without what it holds."""
+    now, ends = (datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z") for at in (state.clock.now(), kept.expires_at))
+    return {
+        "name": kept.field["name"], "model": f"models/{kept.body['model']}", "createTime": now, "updateTime": now, "expireTime": ends,
+        "usageMetadata": {"totalTokenCount": kept.n_tokens},
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""What one lane of a ledger says about the calls to come."""

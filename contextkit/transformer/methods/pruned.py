@@ -1,0 +1,80 @@
+"""Attention over few keys, found in stages: chunks are scored by one of their keys, the best are kept and cut smaller.
+
+InfiniteHiP (arXiv 2502.08910), one sequence, one row at a time. A mask is used for some steps; first layers are dense; no row is ever lost.
+A chunk's key is found by going to the half whose first key scores higher: the search is as good as neighbouring keys are alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from contextkit.transformer import ops
+from contextkit.transformer.methods.offload import FastTier
+from contextkit.transformer.methods.rows import Places
+from contextkit.transformer.model import Model, Work
+from contextkit.transformer.ops import Array
+from contextkit.transformer.weights import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """How much is looked at."""
+
+    sinks: int = 4
+    """First rows, always attended."""
+    window: int = 32
+    """Last rows, always attended."""
+    stages: tuple[tuple[int, int], ...] = ((16, 128), (4, 64))
+    """(keys in a chunk, keys kept), a stage each."""
+    refresh: int = 4
+    """Steps a mask is used."""
+    dense_layers: int = 1
+    """First layers, which see everything."""
+
+
+def chosen(q: Array, k: Array, pruning: Pruning) -> tuple[Places, Places]:  # (r, a), (t, a) -> (kept,), (asked,)
+    """Places of the keys that heads `q` keep of those between sinks and window, and of those that were scored to find them."""
+    kept, asked = np.arange(pruning.sinks, max(pruning.sinks, len(k) - pruning.window)), [np.empty(0, np.intp)]
+    for size, budget in pruning.stages:
+        starts, n = np.arange(0, len(kept), size), size if len(kept) > budget else 1
+        while n > 1:  # each chunk goes to one of its halves
+            n //= 2
+            right = np.minimum(starts + n, len(kept) - 1)
+            pair = kept[np.stack([starts, right])]
+            asked.append(pair.ravel())
+            starts = np.where((k[pair] @ q.T).max(axis=-1).argmax(axis=0), right, starts)
+        best = np.sort(np.argsort(-(k[kept[starts]] @ q.T).max(axis=-1), kind="stable")[: -(-budget // size)])
+        kept = np.concatenate([kept[:0], *(kept[i * size : (i + 1) * size] for i in best)])
+    return kept, np.concatenate(asked)
+
+
+class PrunedModel(Model):
+    """A model whose single new rows see few keys; several at once (a prefill) see all."""
+
+    __slots__ = ("_masks", "attended_keys", "mask_keys", "pruning")
+
+    def __init__(self, weights: Weights, pruning: Pruning, fast_rows: int = 1 << 30) -> None:
+        super().__init__(weights)
+        self.pruning, self._masks = pruning, dict[tuple[int, int], tuple[int, Places]]()
+        self.mask_keys, self.attended_keys = FastTier(fast_rows), FastTier(fast_rows)
+
+    def attended(self, q: Array, k: Array, v: Array, i: int, work: Work) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
+        """What one new row sees by the mask of each KV head."""
+        if q.shape[2] > 1 or i < self.pruning.dense_layers:
+            return super().attended(q, k, v, i, work)
+        return np.stack([self._pruned(q[head, :, 0], k[head], v[head], (i, head), work)[:, None] for head in range(len(k))])
+
+    def _pruned(self, q: Array, k: Array, v: Array, place: tuple[int, int], work: Work) -> Array:  # (r, a), (t, a), (t, b) -> (r, b)
+        t, pruning = len(k), self.pruning
+        if place not in self._masks or not 0 <= t - self._masks[place][0] < pruning.refresh:
+            kept, asked = chosen(q, k, pruning)
+            self._masks[place] = t, kept
+            self.mask_keys.ask((*place, row) for row in asked.tolist())
+            work.flops += 2 * asked.size * q.size
+        (made_at, kept), n_sinks = self._masks[place], min(pruning.sinks, t)
+        rows = np.concatenate([np.arange(n_sinks), kept, np.arange(max(n_sinks, made_at - pruning.window), t)])
+        self.attended_keys.ask((*place, row) for row in rows.tolist())
+        work.flops, work.rows_read = work.flops + 2 * rows.size * len(q) * (k.shape[1] + v.shape[1]), work.rows_read + rows.size
+        return ops.attend(q[None, :, None], k[rows][None], v[rows][None], self.shape.d_query**-0.5)[0, :, 0]

@@ -1,0 +1,106 @@
+"""What a way of marking is expected to cost a session: every way its gaps and its end can fall, weighed; on the reference cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from contextkit.cache.breakpoint_cache import BreakpointCache
+from contextkit.cache.prompt import Breakpoint
+from contextkit.cache.usage import Usage
+from contextkit.economics.rhythm import Rhythm
+from contextkit.layout.breakpoints import Plan
+from contextkit.layout.planning.choice import choose
+from contextkit.layout.planning.known import NOTHING, Known, Left
+from contextkit.prices import cost_usd
+from tests.layout.planned.sessions import Session
+
+Marks = tuple[Breakpoint, ...]
+Policy = Callable[[Session, int, float, tuple[Left, ...]], Marks]
+"""Session, number of the call, its time, what each call before left → marks."""
+DAY = 1_790_000_000.0
+"""Prices of that day."""
+
+
+def price_of(session: Session) -> Callable[[Usage], float | None]:
+    return lambda usage: cost_usd(session.model.provider, session.model.name, usage, DAY)
+
+
+def no_marks(session: Session, index: int, now: float, left: tuple[Left, ...]) -> Marks:
+    return ()
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The planner as a session has it: told the law as its habits, what its lane left, and what is known of side calls and siblings."""
+
+    is_auto: bool = False
+    """Whether lifetimes are its to choose."""
+    is_told: bool = False
+    """Whether it knows how much of every call later ones share, as the oracle does; otherwise that of side calls and siblings only."""
+
+    def __call__(self, session: Session, index: int, now: float, left: tuple[Left, ...]) -> Marks:
+        return self.choice(session, index, now, left).marks
+
+    def choice(self, session: Session, index: int, now: float, left: tuple[Left, ...]):  # type: ignore[no-untyped-def]
+        call, track, law = session.calls[index], session.tracks[index], session.law
+        goes_on = (1 - law.ends) * law.gaps[0][0]
+        later = session.shared_later(index) if self.is_told else call.shared
+        is_last = later < len(track) if self.is_told else call.is_last
+        reuse = (goes_on if later else 0.0) if self.is_told else 1.0 if call.is_led else goes_on
+        known = Known(
+            Rhythm(law.prior), price_of(session), now, _read(session, index, now, left),
+            calls_to_come=0.0 if is_last else None, head_reuse=reuse,
+        )  # fmt: skip
+        rules = Plan(min_tokens=session.model.min_tokens, long_ttl_seconds=3600 if self.is_auto else 0)
+        return choose(track, len(track), call.previous, rules, known, max(later, call.shared) % len(track))
+
+
+def _read(session: Session, index: int, now: float, left: tuple[Left, ...]) -> Left:
+    """What an earlier call left that this one can read most of."""
+    known = [one.within(common) for one, common in zip(left, session.commons[index], strict=True)]
+    return max(known, key=lambda one: one.end(now, 0), default=NOTHING)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Marks that depend on the body alone, worked out beforehand by whoever places them."""
+
+    marks: dict[tuple[str, int], Marks]
+
+    def __call__(self, session: Session, index: int, now: float, left: tuple[Left, ...]) -> Marks:
+        return self.marks[session.name, index]
+
+
+def expected(session: Session, policy: Policy) -> float:
+    """Dollars, over every history the law allows."""
+    price = lru_cache(maxsize=None)(price_of(session))
+    known: dict[object, float] = {}
+
+    def cost(index: int, now: float, held: bytes, left: tuple[Left, ...]) -> float:
+        key = (index, _relative(held, now), tuple((one.marks, one.at - now) if one.end(now, 0) else None for one in left))
+        if key not in known:
+            known[key] = _cost(index, now, held, left)
+        return known[key]
+
+    def _cost(index: int, now: float, held: bytes, left: tuple[Left, ...]) -> float:
+        cache = BreakpointCache(session.model.min_tokens)
+        cache.restore(held)
+        marks = policy(session, index, now, left)
+        lease = cache.begin(session.prompt(index, marks), now)
+        cache.publish(lease, now)
+        total = price(lease.usage) or 0.0
+        if index + 1 < len(session.calls):
+            after, others = cache.snapshot(), (*left, Left(marks, now, 0))
+            later = sum(share * cost(index + 1, now + gap, after, others) for share, gap in session.law.gaps)
+            total += (1 - session.law.ends) * later
+        return total
+
+    return cost(0, 0.0, BreakpointCache(session.model.min_tokens).snapshot(), ())
+
+
+def _relative(held: bytes, now: float) -> frozenset[tuple[object, ...]]:
+    rows = json.loads(held)["entries"]
+    return frozenset((*row[:4], row[4] - now) for row in rows if row[4] > now)

@@ -1,0 +1,103 @@
+"""The tables of `docs/openai-compatible.md` are the rows the code goes by, and its example runs.
+
+python tests/test_openai_compatible_page.py        writes the tables into the page
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from contextkit.cache.hosted.rules import HOSTED
+from contextkit.providers.openai_compatible.hosts import HOSTS, Host
+from contextkit.providers.templates.causes import CAUSES, DATE, GENERATION, PRINTED_CHOICE, TEMPLATE
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "openai-compatible.md"
+TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
+
+
+def table(header: str, rows: Iterable[Iterable[str]]) -> str:
+    lines = [header, re.sub(r"[^|]+", "---", header)]
+    return "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)]) + "\n"
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def affinity(row: Host) -> str:
+    if not row.affinity:
+        return ""
+    where, name = row.affinity
+    return f"{where} `{name}`{', a number' * row.is_number}{', without which nothing is cached' * row.needs_affinity}"
+
+
+def prefill(row: Host) -> str:
+    said = ", ".join(code(f"{name}: {str(value).lower()}") for name, value in {**row.prefix, **row.goes_on}.items())
+    where = f"{said} in the {'message' if row.prefix else 'body'}" if said else "the last message, as it stands"
+    return where if row.takes_prefill else ""
+
+
+def cache(row: Host) -> str:
+    rule = HOSTED.get(row.rule)
+    if rule is None:
+        return f"blocks of {row.block_tokens} tokens" if row.block_tokens > 1 else "any prefix"
+    step = f", in steps of {rule.granularity_tokens}" if rule.granularity_tokens > 1 else ""
+    return f"{rule.kind}, from {rule.min_tokens:,} tokens{step}, {rule.ttl_seconds:,} s" + (", writes billed" if rule.bills_writes else "")
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "hosts": lambda: table(
+        "| `host` | who | `session` goes to | `salt` goes to | system prompt, most output | a begun reply |",
+        ([code(row.name), row.title, affinity(row), code(row.salt), f"`{row.role}`, `{row.most}`", prefill(row)] for row in HOSTS.values()),
+    ),
+    "replies": lambda: table(
+        "| `host` | cached tokens stand in | written in | needs | reasoning comes in | and is |",
+        (
+            [code(row.name), ", else ".join(code(".".join(path)) for path in row.read), code(".".join(row.written)), row.needs,
+             ", ".join(map(code, filter(None, (row.thought, *row.also)))), row.replay]
+            for row in HOSTS.values()
+        ),
+    ),
+    "caches": lambda: table(
+        "| `host` | reads | constraints besides `tool_choice` | base URL | source |",
+        ([code(row.name), cache(row), ", ".join(map(code, row.constraints)), code(row.base_url), row.source] for row in HOSTS.values()),
+    ),
+    "causes": lambda: table(
+        "| cause | what happens | what the caller can do |",
+        ([code(row.name), row.why, row.advice or "an option or an edit of the template, where one is found"]
+         for row in (*CAUSES, GENERATION, TEMPLATE, DATE, PRINTED_CHOICE)),
+    ),
+}  # fmt: skip
+
+
+def test_the_page_has_every_table_as_the_code_has_it() -> None:
+    found = {match["name"]: match["body"] for match in TABLE.finditer(PAGE.read_text(encoding="utf-8"))}
+    assert found == {name: make() for name, make in TABLES.items()}, "run: python tests/test_openai_compatible_page.py"
+
+
+def test_every_row_has_a_source_and_says_what_becomes_of_reasoning() -> None:
+    assert all(row.source and row.replay and row.base_url and row.title for row in HOSTS.values())
+    assert all(bool(row.rule) or row.name in ("vllm", "sglang", "llamacpp", "ollama") for row in HOSTS.values())
+
+
+def test_the_example_runs_without_a_key() -> None:
+    pytest.importorskip("uvicorn", reason="the examples need the extra `server`")
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "openai_compatible.py"], cwd=ROOT / "examples", env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True, encoding="utf-8", timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "DeepSeek: https://api.deepseek.com" in ran.stdout and "0 misses" in ran.stdout
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(TABLE.sub(lambda match: match["name"] + match["open"] + TABLES[match["name"]](), text), encoding="utf-8", newline="\n")
