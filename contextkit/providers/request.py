@@ -239,12 +239,17 @@ class Request(Mapping[str, Json]):
         return f"<Request {self.path} {self.model.name}: {layout.n} segments, {layout.n_bytes:,} bytes, {len(layout.breakpoints)} marks>"
 
 
+_REWRITING = ("anthropic.lib.bedrock._client", "anthropic.lib.vertex.", "openai.lib.")
+"""Where the SDKs keep clients that move fields between body, path and headers; Foundry's, Mantle's, AWS's and Google Cloud's send what they
+are given."""
+
+
 def _check(client: Any, sdk: str, *, is_async: bool | None) -> None:
     """Raises `UsageError` before anything is sent with what is no client, one of another SDK, or one of the other kind (None: any)."""
     post = getattr(client, "post", None)
     if not callable(post):
         raise UsageError(f"{type(client).__name__} is no client: pass anthropic.Anthropic(), openai.OpenAI() or their async twins")
-    if type(client).__module__.startswith(f"{sdk}.lib."):
+    if type(client).__module__.startswith(_REWRITING):
         name = type(client).__name__
         raise UsageError(f"{name} rewrites bodies on their way and takes no prepared bytes: use its typed method with **request")
     made_by = {kind.__module__.partition(".")[0] for kind in type(client).__mro__} & {endpoint.sdk for endpoint in ENDPOINTS.values()}

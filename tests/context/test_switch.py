@@ -45,7 +45,7 @@ def test_the_price_is_in_the_entry_and_the_way_back_is_cheap(name: str) -> None:
     assert back.body[: len(warm.body) // 2] == warm.body[: len(warm.body) // 2]
     assert (back.predicted.read or 0) >= (warm.predicted.read or 0) > 2_000
     assert b"Let me see." in back.body and b"Answered elsewhere." in back.body and b"Elsewhere." not in back.body
-    again = Context(home, log=loop.context.log)
+    again = Context(home, log=loop.context.log, ledger=loop.context.ledger, clock=lambda: loop.now)
     assert again.request().body == back.body
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from anthropic.types.beta.beta_content_block_param import BetaContentBlockParam
+from anthropic.types.beta.beta_tool_union_param import BetaToolUnionParam
+from anthropic.types.content_block_param import ContentBlockParam
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +19,7 @@ from contextkit.layout.normal_form import normal
 from contextkit.providers import PARSERS
 from tests.laws.conversations import ARGUMENTS, BREAKING, PNG, SAYING, TEXT, TOOLS, Conversation, operations
 from tests.laws.wires import PROVIDERS
+from tests.providers.filled_params import variants
 
 Json = Any
 laws = settings.get_profile("laws")
@@ -78,7 +82,17 @@ def blocks(*known: dict[str, Json]) -> st.SearchStrategy[dict[str, Json]]:
     return st.builds(shuffled, texts | st.sampled_from(known), MARKER, st.randoms(use_true_random=False))
 
 
+EVERY = [
+    block
+    for kind in (*get_args(ContentBlockParam), *get_args(BetaContentBlockParam)[:-1])  # the last are the types of replies
+    for block in variants(kind)
+]
+"""Blocks of every type the SDK's requests may hold, stable and beta: the least, everything, and every choice of every field."""
+PAIRED = frozenset({"tool_use", "tool_result"})
+ALONE = [block for block in EVERY if block["type"] not in PAIRED]
+"""Those that need no partner in another message."""
 SAID = blocks(
+    *ALONE,
     {"type": "text", "text": "cited", "citations": None},
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
     {"type": "image", "source": {"type": "url", "url": "https://example.com/cat.png"}},
@@ -105,6 +119,7 @@ SAID = blocks(
     {"type": "not_known_yet", "fields": [1, 2.5, None, {"b": 1, "a": 2}], "input": {"b": 1, "a": None}},
 )
 REPLIED = blocks(
+    *ALONE,
     {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
     {"type": "redacted_thinking", "data": "eA=="},
     {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}},
@@ -131,6 +146,7 @@ TOOL = st.sampled_from(
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
         {"type": "bash_20250124", "name": "bash"},
         {"name": "late", "description": "d", "input_schema": {"type": "object"}, "defer_loading": True},
+        *(tool for kind in get_args(BetaToolUnionParam) for tool in variants(kind)),
     ]
 )
 
@@ -160,7 +176,7 @@ def bodies(draw: st.DrawFn) -> Json:
             if draw(st.booleans())
             else [{"role": "user", "content": [b]} for b in results + more]
         )
-    tools = draw(st.lists(TOOL, unique_by=lambda tool: str(tool["name"]), max_size=4))
+    tools = draw(st.lists(TOOL, unique_by=lambda tool: str(tool.get("name", tool.get("type"))), max_size=4))
     system = draw(
         st.sampled_from(
             [
@@ -185,6 +201,18 @@ def test_a_loops_own_body_is_adopted_as_it_is(body: Json) -> None:
 @given(bodies())
 @laws
 def test_what_was_parsed_is_rendered_in_normal_form(body: Json) -> None:
+    rendered_as_parsed(body)
+
+
+@pytest.mark.parametrize("kind", sorted({block["type"] for block in EVERY}))
+def test_every_block_the_sdk_knows_is_rendered_as_it_was_parsed(kind: str) -> None:
+    """Among them what needs a partner, whichever role says it."""
+    for block in (each for each in EVERY if each["type"] == kind):
+        said = [{"role": role, "content": [block, block]} for role in ("user", "assistant", "system")]
+        rendered_as_parsed({"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": said})
+
+
+def rendered_as_parsed(body: Json) -> None:
     parsed = PARSERS["anthropic_messages"](body)
     rendered = parse(parsed.layout.body(canonical(dict(parsed.params))))
     assert _reduced(rendered) == _reduced(body)

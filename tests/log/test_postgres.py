@@ -729,7 +729,9 @@ def example(**environment: str) -> str:
     return ran.stdout
 
 
-def test_the_example_hands_a_conversation_from_process_to_process(postgres: Postgres) -> None:
+def test_the_example_hands_a_conversation_from_process_to_process(postgres: Postgres, request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("--full"):
+        pytest.skip("starts four processes: run with --full")
     pytest.importorskip("uvicorn", reason="the example needs the extra `server`")
     said = example(DATABASE_URL=postgres.dsn)
     assert said.count("of its prompt from cache") == 3 and "read 0 of" not in said

@@ -125,7 +125,7 @@ def test_what_they_do_not_is_refused(blocks: list[Any], message: str, betas: str
 
 
 def test_either_header_opens_references() -> None:
-    assert told(body(removing(named())), CHANGES)[0] == told(body(removing(named())), INLINE)[0] == 200
+    assert told(body(removing(named())), f"{CHANGES},{MCP}")[0] == told(body(removing(named())), f"{INLINE},{MCP}")[0] == 200
 
 
 def test_no_change_stands_where_it_is_cleared_or_behind_a_pause() -> None:

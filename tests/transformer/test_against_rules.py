@@ -76,13 +76,14 @@ def test_the_rules_of_vllm_are_what_a_model_with_blocks_computes(n_examples: int
 class Branches:
     """Every sequence there was, and a new one forked from the one it has most in common with: what a radix tree does, without a tree."""
 
-    def __init__(self) -> None:
-        self.engine, self.pool = Engine(MODEL), Pool(SMALL, 600, 4)
+    def __init__(self, page: int) -> None:
+        self.page, self.engine, self.pool = page, Engine(MODEL), Pool(SMALL, 600, 4)
         self.runs: list[Run] = []
 
     def begin(self, prompt: list[int]) -> tuple[Run, int]:
         best = max(self.runs, key=lambda run: run.hit(prompt), default=None)
         cache = best.cache.fork() if best and isinstance(best.cache, PagedCache) else PagedCache(self.pool)
+        cache.cut(best.hit(prompt) // self.page * self.page if best else 0)
         run = Run(cache, list(best.tokens) if best else [])
         before = self.engine.work.positions
         (logits,) = self.engine.feed([(run, prompt)])
@@ -94,9 +95,9 @@ class Branches:
 
 def test_the_rules_of_sglang_are_what_a_model_that_forks_computes(n_examples: int) -> None:
     @settings(max_examples=n_examples, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-    @given(streams())
-    def holds(requests: list[tuple[list[int], list[int]]]) -> None:
-        branches, rules = Branches(), RadixCache(RadixShape())
+    @given(streams(), st.sampled_from([1, 2, 4]))
+    def holds(requests: list[tuple[list[int], list[int]]], page: int) -> None:
+        branches, rules = Branches(page), RadixCache(RadixShape(page=page))
         for prompt, said in requests:
             lease = rules.begin(TokenIds(prompt), 0.0)
             run, n_computed = branches.begin(prompt)

@@ -11,9 +11,11 @@ import openai
 import pytest
 from click.testing import CliRunner
 
+from contextkit.cache.block.ids import Adapter, TokenIds
 from contextkit.cli.main import cli
 from contextkit.cli.transformer.serving import TransformerServer
 from contextkit.cli.transformer.speaking import choice
+from contextkit.errors import ContextKitError
 from contextkit.server.local import LocalServer
 from contextkit.simulator.engines import Engine
 
@@ -116,6 +118,13 @@ def test_claude_is_answered_too_on_claudes_bill(served: tuple[LocalServer, Trans
                                    tools=tools, tool_choice={"type": "any"})  # fmt: skip
     assert [(block.type, block.name) for block in reply.content if block.type == "tool_use"] == [("tool_use", "look")]
     assert ask(client, [{"role": "user", "content": "Go"}]).usage.prompt_tokens
+
+
+def test_a_bill_the_rules_do_not_share_is_an_error() -> None:
+    model, prompt = TransformerServer(capacity_tokens=1024), TokenIds(range(100), Adapter("m", ""))
+    model._reference.begin(prompt, 0.0)  # the rules now know a prompt the model never computed
+    with pytest.raises(ContextKitError, match="model read 0 and computed 100, the rules read 96 and computed 4"):
+        model.begin(prompt, 0.0)
 
 
 def test_choices_of_every_endpoint() -> None:

@@ -82,19 +82,30 @@ def choose(track: Track, n: int, previous: int, rules: Plan, known: Known, share
     refused = dict(_too_short(choice, wanted))
     ways = _lifetimes(choice, wanted, refused)
     unpaid = dict(_unpaid(choice, wanted, refused, ways))
-    written = max((place for name, place in wanted.items() if name not in refused and name not in unpaid), default=-1)
-    if rules.has_tail and known.left.epoch == known.epoch and choice.read_end < previous <= written:
-        wanted.setdefault("bridge", previous - 1 if track.marks[previous - 1] >= 0 else written)  # lapsed: free below a later mark
-    if "tail" in unpaid and _can_read(choice, found.previous):
-        wanted["bridge"] = found.previous or 0  # nothing is written, what was written is still read
+    wanted.update(_again(choice, previous, {name: place for name, place in wanted.items() if name not in {**refused, **unpaid}}))
+    if "tail" in unpaid and "bridge" in wanted and wanted["bridge"] >= choice.read_end and not _is_aside(choice):
+        unpaid["bridge"] = "nothing is left there to be read, and nothing behind it is written"
     refused.update(unpaid)
     wanted.update(_held(choice, ways))
     kept = {name: wanted[name] for name in _KEPT if name in wanted and name not in refused}
     return _marked(choice, kept, ways, refused)
 
 
-def _can_read(choice: Choice, place: int | None) -> bool:
-    return place is not None and place < choice.read_end and choice.track.ends_tokens[place] >= choice.rules.min_tokens
+def _again(choice: Choice, previous: int, written: dict[str, int]) -> dict[str, int]:
+    """The end of the request before, where the tail does not see to it: nothing new is written, or what was written has lapsed."""
+    known, is_short = choice.known, choice.read_end < previous
+    if "tail" not in written:  # a side call may write it for the conversation it interrupts; else what is there is read
+        place = markable(choice.track, previous) if not is_short or _is_aside(choice) else choice.places.previous
+        return {} if place is None or choice.track.ends_tokens[place] < choice.rules.min_tokens else {"bridge": place}
+    is_lapsed = known.left.epoch == known.epoch and is_short and previous <= max(written.values())
+    end = markable(choice.track, previous, previous - 1) if is_lapsed else None
+    return {"bridge": end} if end is not None and "bridge" not in written else {}  # below a later mark it costs nothing
+
+
+def _is_aside(choice: Choice) -> bool:
+    """Whether this is a side call of a conversation that is likely to go on."""
+    known, rates = choice.known, choice.known.rates(choice.n_tokens(choice.n))
+    return known.calls_to_come == 0 and rates is not None and pays(known.head_reuse, rates)
 
 
 def _marked(choice: Choice, kept: dict[str, int], ways: tuple[Weighed, ...], refused: dict[str, str]) -> Choice:

@@ -52,6 +52,21 @@ def has_unknown_keywords(call: ast.Call) -> bool:
     return any(given.arg is None for given in call.keywords)
 
 
+def as_keywords(*names: str) -> tuple[str, ...]:
+    """How a call with one of these keywords is written, for the words of a pattern."""
+    return tuple(f"{name}{sign}" for name in names for sign in ("=", " ="))
+
+
+def as_keys(*names: str) -> tuple[str, ...]:
+    """How a dict with one of these keys is written."""
+    return tuple(f"{quote}{name}{quote}" for name in names for quote in "\"'")
+
+
+def in_any_case(*words: str) -> tuple[str, ...]:
+    """Words as they stand in names of variables, constants and classes."""
+    return tuple(form for word in words for form in (word, word.upper(), word.title()))
+
+
 def text_of(node: ast.AST | None) -> str:
     """The text of a constant, empty for anything else."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

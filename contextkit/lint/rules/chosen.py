@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from contextkit.lint.rules.callsites import is_model_call, is_per_turn, last_name, statements, words_of
+from contextkit.lint.rules.callsites import as_keys, as_keywords, is_model_call, is_per_turn, last_name, statements, words_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 
@@ -31,12 +31,12 @@ def passed(names: tuple[str, ...], message: str, holding: str = "") -> Pattern:
 
     With `holding` a text in the value has to hold it.
     """
-    return Pattern((ast.Call,), partial(_passed, names=names, message=message, holding=holding), names, is_near=True)
+    return Pattern((ast.Call,), partial(_passed, names=names, message=message, holding=holding), as_keywords(*names), is_near=True)
 
 
 def chosen(names: tuple[str, ...], message: str) -> tuple[Pattern, ...]:
     """The same, and the setting stored in a request that is made step by step."""
-    return passed(names, message), Pattern((ast.Assign,), partial(_stored, names=names, message=message), names, is_near=True)
+    return passed(names, message), Pattern((ast.Assign,), partial(_stored, names=names, message=message), as_keys(*names), is_near=True)
 
 
 def _passed(node: ast.Call, view: View, *, names: tuple[str, ...], message: str, holding: str) -> Iterator[Hit]:

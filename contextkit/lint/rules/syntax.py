@@ -18,6 +18,8 @@ from contextkit.lint.source.walk.view import BUILTINS, constant_keys, last_name
 
 __all__ = [
     "FUNCTIONS",
+    "IN_CONTENT",
+    "IN_HISTORY",
     "AnyFunction",
     "Write",
     "compacts",
@@ -38,6 +40,10 @@ AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef)
 """What most patterns on a history are shown."""
 _CONTENT = frozenset({"content", "text", "contents", "parts"})
+IN_HISTORY = ("messages", "history", "msgs", "conversation", "transcript", "dialogue", "input_items")
+"""One of these stands in every function that goes through a history."""
+IN_CONTENT = ("content", "text", "parts")
+"""One of these stands where the content of a message is written."""
 _WRAPPERS = frozenset({"enumerate", "reversed", "list", "sorted", "zip", "range", "len", "tuple"})
 _CALLS = re.compile(r"(?:^|\.)(?:messages\.(?:create|stream|parse)|completions\.(?:create|parse|stream)|responses\.(?:create|parse|stream)"
                     r"|a?completion|generate_content|generate_content_stream|converse|converse_stream)$")  # fmt: skip

@@ -141,8 +141,7 @@ class _Reader:
         mends = dict.fromkeys(config.sanitizers, sanitizers.EVERYTHING)
         self.walk = Walk(task.patterns, dict(config.sources), mends, met, dict(config.named_sinks))
         self.roots = task.roots
-        asked = (word for _, pattern in task.patterns for word in pattern.words)
-        words = [*config.sources, *config.named_sinks, *config.call_sinks, *asked]
+        words = [*config.sources, *config.named_sinks, *config.call_sinks]
         tails = sorted({re.escape(word.rpartition(".")[2] if "." in word else word) for word in words})
         self.words = re.compile("|".join(tails).encode()) if tails else None
 
@@ -182,7 +181,9 @@ class _Reader:
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
 
     def _may_matter(self, source: bytes) -> bool:
-        return bool(sinks.WORDS.search(source) or _SOURCE_WORDS.search(source) or (self.words and self.words.search(source)))
+        is_named = self.words and self.words.search(source)
+        asked = sinks.WORDS.search(source) or _SOURCE_WORDS.search(source) or any(one[1].words for one in self.walk.may_match(source))
+        return bool(is_named or asked)
 
 
 def as_utf8(source: bytes) -> bytes:

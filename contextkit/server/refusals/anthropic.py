@@ -230,13 +230,13 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
 
 
 _SAID: tuple[Early, ...] = (
-    options, blocks, tool_names, opted_in, tool_changes, tool_changes_in_turns, named, edits, compactions, new_version, thinking,
+    options, blocks, tool_names, tool_changes, tool_changes_in_turns, opted_in, named, edits, compactions, new_version,
 )  # fmt: skip
-EARLY: tuple[Early, ...] = (authenticated, versioned, created, threadless, *_SAID, prewarming)
+EARLY: tuple[Early, ...] = (authenticated, versioned, created, threadless, *_SAID, prewarming, thinking)
 ABROAD: Mapping[str, tuple[Early, ...]] = {
-    name: (authenticated, platform(name), posted, threadless, *_SAID, prewarming) for name in ("Amazon Bedrock", "Google Cloud")
+    name: (authenticated, platform(name), posted, threadless, *_SAID, prewarming, thinking) for name in ("Amazon Bedrock", "Google Cloud")
 }
 """On platforms where the version stands in the body, and the model in the path."""
 LATE: tuple[Late, ...] = (conversation, forced, marks, automatic, window)
-EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, *_SAID)
+EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, *_SAID, thinking)
 """For `/v1/messages/count_tokens`; its late checks are the same."""

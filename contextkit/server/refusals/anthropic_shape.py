@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from contextkit.canonical import Json
+from contextkit.providers.anthropic.blocks import SERVER_RESULTS
 from contextkit.server.refusals.refusal import (
     ANYTHING,
     ARRAY,
@@ -65,13 +66,8 @@ _BLOCKS: dict[str, dict[str, Kind]] = {
     "server_tool_use": {"id": TEXT, "name": TEXT, "input": OBJECT},
     "tool_reference": {"tool_name": TEXT},
     "container_upload": {"file_id": TEXT},
-} | {
-    name: {}
-    for name in (
-        "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result", "bash_code_execution_tool_result",
-        "text_editor_code_execution_tool_result", "tool_search_tool_result", "browser_state", "compaction", "mcp_tool_use",
-        "mcp_tool_result", "advisor_tool_result", "mcp_tool_listing", "fallback",
-    )
+    **dict.fromkeys(SERVER_RESULTS, {"tool_use_id": TEXT}),
+    **dict.fromkeys(("browser_state", "compaction", "mcp_tool_use", "mcp_tool_listing", "fallback"), {}),
 } | {name: {"tool": OBJECT} for name in ("tool_addition", "tool_removal")}  # fmt: skip
 """Type of block → fields it cannot do without."""
 _OPTIONAL = kinds(flags=(FLAG, "is_error"), content=(TEXT_OR_ARRAY, "content"))
@@ -213,7 +209,7 @@ def _shaped(at: Placed, fields: Mapping[str, Kind]) -> Iterator[Refusal]:
             yield invalid(f"{at.path}.{name}: Field required")
         elif not kind.holds(value):
             yield invalid(f"{at.path}.{name}: Input should be {kind.words}")
-    for name, kind in _OPTIONAL.items():
+    for name, kind in () if at.block.get("type") in SERVER_RESULTS else _OPTIONAL.items():
         if name not in fields and at.block.get(name) is not None and not kind.holds(at.block[name]):
             yield invalid(f"{at.path}.{name}: Input should be {kind.words}")
 

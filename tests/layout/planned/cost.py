@@ -1,4 +1,7 @@
-"""What a way of marking is expected to cost a session: every way its gaps and its end can fall, weighed; on the reference cache."""
+"""What a way of marking is expected to cost a session: every way its gaps and its end can fall, weighed; on the reference cache.
+
+What the last call writes could only be read by calls that are not in the session any more: its premium is not counted either.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class Planner:
         goes_on = (1 - law.ends) * law.gaps[0][0]
         later = session.shared_later(index) if self.is_told else call.shared
         is_last = later < len(track) if self.is_told else call.is_last
-        reuse = (goes_on if later else 0.0) if self.is_told else 1.0 if call.is_led else goes_on
+        reuse = (goes_on if later else 0.0) if self.is_told else goes_on
         known = Known(
             Rhythm(law.prior), price_of(session), now, _read(session, index, now, left),
             calls_to_come=0.0 if is_last else None, head_reuse=reuse,
@@ -91,7 +94,7 @@ def expected(session: Session, policy: Policy) -> float:
         marks = policy(session, index, now, left)
         lease = cache.begin(session.prompt(index, marks), now)
         cache.publish(lease, now)
-        total = price(lease.usage) or 0.0
+        total = price(lease.usage if index + 1 < len(session.calls) else unwritten(lease.usage)) or 0.0
         if index + 1 < len(session.calls):
             after, others = cache.snapshot(), (*left, Left(marks, now, 0))
             later = sum(share * cost(index + 1, now + gap, after, others) for share, gap in session.law.gaps)
@@ -99,6 +102,11 @@ def expected(session: Session, policy: Policy) -> float:
         return total
 
     return cost(0, 0.0, BreakpointCache(session.model.min_tokens).snapshot(), ())
+
+
+def unwritten(usage: Usage) -> Usage:
+    """The same without a premium for writing."""
+    return Usage((usage.fresh or 0) + (usage.write_5m or 0) + (usage.write_1h or 0), usage.read, 0, 0, 0)
 
 
 def _relative(held: bytes, now: float) -> frozenset[tuple[object, ...]]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from contextkit.cache.usage import Usage
-from tests.layout.planned.cost import price_of
+from tests.layout.planned.cost import price_of, unwritten
 from tests.layout.planned.sessions import Session
 
 MOST_PLACES, MOST_MARKS, LOOKBACK = 12, 4, 20
@@ -84,7 +84,7 @@ class Oracle:
                         life = max(ttl, entries[track.digests[mark]][0]) if track.digests[mark] in entries else ttl
                         entries[track.digests[mark]] = (life, float(life))
                 after = self.pruned(index + 1, [*elsewhere, *((digest, *life) for digest, life in entries.items())])
-                bill = self.price(usage) or 0.0
+                bill = self.price(usage if index + 1 < len(self.session.calls) else unwritten(usage)) or 0.0
                 if bill < found.get(after, float("inf")):
                     found[after] = bill
         return found

@@ -18,7 +18,7 @@ from contextkit.layout.planning.choice import choose
 from contextkit.layout.planning.known import NOTHING, Known, Left
 from contextkit.models import model_named
 from tests.layout.planned.cost import Policy, price_of
-from tests.layout.planned.sessions import LAWS, Law, Session
+from tests.layout.planned.sessions import LAWS, Law, Session, before_reply, shared_segments
 from tests.layout.planned.sessions import Call as Asked
 
 Json = Any
@@ -82,12 +82,9 @@ def _said(messages: list[Json], block: Json) -> None:
 
 
 def _asked(body: Json, calls: list[Asked]) -> Asked:
-    from tests.layout.planned.sessions import n_segments, shared_segments
-
     if not calls:
         return Asked(body, 0, 0, None, 0)
-    common, before = shared_segments(calls[-1].body, body), n_segments(calls[-1].body)
-    return Asked(body, 0, before if common == before else 0, len(calls) - 1, common)
+    return Asked(body, 0, before_reply(body), len(calls) - 1, shared_segments(calls[-1].body, body))
 
 
 def agent_traces(folder: Path) -> Iterator[tuple[Session, list[float]]]:

@@ -51,7 +51,7 @@ class Call:
     lane: int
     """Calls of a lane extend each other."""
     previous: int
-    """Segments of the request before that it continues; 0 for none."""
+    """Segments before the last reply, so those of the request that it answers; 0 for none."""
     parent: int | None
     """The call whose entries it can read; None for none."""
     common: int
@@ -60,8 +60,6 @@ class Call:
     """Segments siblings send too."""
     is_last: bool = False
     """Whether its lane is known to end with it: a side call, a sibling."""
-    is_led: bool = False
-    """Whether siblings are known to follow."""
 
 
 @dataclass(frozen=True)
@@ -188,10 +186,8 @@ class Writer:
 
     def ask(self, messages: list[Json], lane: int, parent: int | None, **more: Any) -> int:
         body = {**self.head, "messages": list(messages)}
-        n = n_segments(body)
         common = shared_segments(self.calls[parent].body, body) if parent is not None else 0
-        previous = n_segments(self.calls[parent].body) if parent is not None and common == n_segments(self.calls[parent].body) else 0
-        self.calls.append(Call(body, lane, min(previous, n), parent, common, **more))
+        self.calls.append(Call(body, lane, before_reply(body), parent, common, **more))
         return len(self.calls) - 1
 
     def go(self) -> None:
@@ -223,11 +219,17 @@ class Writer:
         for number in range(n):
             self.n_lanes += 1
             task = {"role": "user", "content": [self.text(self.random.randint(40, 400))]}
-            self.ask([*shared, task], self.n_lanes, self.last, shared=n_shared, is_last=True, is_led=number < n - 1)
+            self.ask([*shared, task], self.n_lanes, self.last, shared=n_shared, is_last=True)
 
 
 def n_segments(body: Json) -> int:
     return len(body.get("tools", ())) + len(body["system"]) + sum(len(message["content"]) for message in body["messages"])
+
+
+def before_reply(body: Json) -> int:
+    """Segments of the request that the last reply answers."""
+    last = next((i for i in range(len(body["messages"]) - 1, -1, -1) if body["messages"][i]["role"] == "assistant"), None)
+    return 0 if last is None else n_segments({**body, "messages": body["messages"][:last]})
 
 
 def shared_segments(one: Json, other: Json) -> int:

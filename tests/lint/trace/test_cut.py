@@ -156,7 +156,8 @@ def test_blocks_that_were_not_touched_are_the_same_objects() -> None:
     ("name", "row"),
     [
         ("claude-opus-4-5", "claude-opus-4-5"), ("anthropic/claude-opus-4.5", "claude-opus-4-5"), ("gpt-4o-2024-08-06", "gpt-4o"),
-        ("openai/gpt-4o-mini", "gpt-4o-mini"), ("us.anthropic.claude-opus-4-7-v1:0", "claude-opus-4-7"), ("gpt-4o-audio", None), ("", None),
+        ("openai/gpt-4o-mini", "gpt-4o-mini"), ("gpt-4o-audio", None), ("", None),
+        ("us.anthropic.claude-opus-4-7-v1:0", "us.anthropic.claude-opus-4-7"),
     ],
 )  # fmt: skip
 def test_a_model_is_found_behind_prefixes_and_dates(name: str, row: str | None) -> None:

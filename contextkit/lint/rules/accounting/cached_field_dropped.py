@@ -35,7 +35,7 @@ from collections.abc import Iterable, Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
-from contextkit.lint.rules.callsites import last_name, text_of
+from contextkit.lint.rules.callsites import in_any_case, last_name, text_of
 from contextkit.lint.rules.marks import estimated
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
@@ -163,6 +163,7 @@ def _too_few(sent: Sent) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKA03", "cached-field-dropped", "A", "note",
-    source=(Pattern((ast.Dict, ast.Call), _mapped, ("input_tokens", "prompt_tokens"), is_near=True),),
+    source=(Pattern((ast.Dict, ast.Call), _mapped, ("input_tokens", "prompt_tokens"), is_near=True,
+                    also=(("output_tokens", "completion_tokens"), in_any_case("usage"))),),
     requests=(RequestRule("call", _too_few),),
 )  # fmt: skip

@@ -39,7 +39,7 @@ from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import is_silent
-from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
+from contextkit.lint.rules.callsites import as_keywords, has_unknown_keywords, keyword
 from contextkit.lint.rules.marking import constant, literal_markers, resolved
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -92,5 +92,5 @@ def _too_short(calls: Sequence[Sent]) -> Iterator[Evidence]:
 
 HAZARD = Hazard(
     "CKB11", "below-minimum", "A", "warning",
-    source=(Pattern((ast.Call,), _short_text, ("cache_control",)),), requests=(RequestRule("session", _too_short),),
+    source=(Pattern((ast.Call,), _short_text, ("cache_control",), also=(as_keywords("model"), as_keywords("system"), as_keywords("messages"))),), requests=(RequestRule("session", _too_short),),
 )  # fmt: skip

@@ -36,7 +36,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import field, keyword
+from contextkit.lint.rules.callsites import as_keys, as_keywords, field, keyword
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_target, literal_markers
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -105,7 +105,7 @@ def _too_many(sent: Sent) -> Evidence | None:
 _WORDS = ("cache_control", "cachePoint", "cache_point")
 HAZARD = Hazard(
     "CKB08", "too-many-markers", "A", "error",
-    source=(Pattern((ast.For,), _in_loop, _WORDS), Pattern((ast.ListComp,), _in_comprehension, _WORDS),
-            Pattern((ast.Call, ast.Dict), _written_out, _WORDS)),
+    source=(Pattern((ast.For,), _in_loop, _WORDS, is_near=True), Pattern((ast.ListComp,), _in_comprehension, _WORDS, is_near=True),
+            Pattern((ast.Call, ast.Dict), _written_out, _WORDS, also=((*as_keywords("messages"), *as_keys("messages")),))),
     requests=(RequestRule("call", _too_many),),
 )  # fmt: skip

@@ -47,7 +47,7 @@ from itertools import takewhile
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, messages, shortened, size, tail
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, content_writes, inside, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -106,7 +106,8 @@ def _is_share(value: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKM07", "aggregate-budget-rewrites-sent-items", "A", "error",
-    source=(Pattern(FUNCTIONS, _shared_out, (" // ", " / ", " - sum(", " - len("), is_near=True),),
+    source=(Pattern(FUNCTIONS, _shared_out, (" // ", " / ", " - sum(", " - len("), is_near=True,
+                    also=(IN_HISTORY, IN_CONTENT, ("len", "sum", "total_tokens"))),),
     requests=(RequestRule("change", _squeezed, 30),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -108,7 +108,7 @@ def _is_kept(value: ast.expr, view: View) -> bool:
 
 HAZARD = Hazard(
     "CKM21", "attachments-float-to-tail", "A", "error",
-    source=(Pattern((ast.AugAssign, ast.Call), _added_again, ("[-1]",)),),
+    source=(Pattern((ast.AugAssign, ast.Call), _added_again, ("[-1]",), also=(("[-",), ("content",))),),
     requests=(RequestRule("change", _floated, 15),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -124,7 +124,8 @@ def _is_call(keys: dict[str, ast.expr]) -> bool:
 
 HAZARD = Hazard(
     "CKM13", "call-id-regenerated", "A", "error",
-    source=(Pattern(FUNCTIONS, _minted, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid")),),
+    source=(Pattern(FUNCTIONS, _minted, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
+                    also=(("tool_call_id", "tool_use_id", "function", "tool_use", "tool_result"), ('id"', "id'"))),),
     requests=(RequestRule("change", _renamed, 8),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -120,7 +120,7 @@ def _calls_of(name: str, node: ast.AST) -> list[ast.Call]:
 
 HAZARD = Hazard(
     "CKM10", "content-shape-flip", "A", "error",
-    source=(Pattern((ast.If,), _wrapped, ("cache_control",), is_near=True),),
+    source=(Pattern((ast.If,), _wrapped, ("cache_control",), is_near=True, also=(("isinstance",),)),),
     requests=(RequestRule("change", _flipped, 5),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import ABSENT, is_notice, is_restored
 from contextkit.lint.rules.shapes import paired
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, text_in
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, content_writes, text_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -80,7 +80,7 @@ def _scrubbed_over(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM23", "dangling-reference-scrub", "A", "warning",
-    source=(Pattern(FUNCTIONS, _scrubbed_over, _NOTICES, is_near=True),),
+    source=(Pattern(FUNCTIONS, _scrubbed_over, _NOTICES, is_near=True, also=(IN_HISTORY, IN_CONTENT)),),
     requests=(RequestRule("change", _scrubbed, 20), RequestRule("change", _restored, 20)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -45,6 +45,7 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import as_keywords
 from contextkit.lint.rules.history import come, floated, gone, last_message
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -136,7 +137,7 @@ def _is_last(index: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKM09", "ephemeral-reminder-then-removed", "A", "error",
-    source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",), is_near=True),),
+    source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",), is_near=True, also=(as_keywords("messages", "input", "contents"),)),),
     requests=(RequestRule("change", _removed, 18),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

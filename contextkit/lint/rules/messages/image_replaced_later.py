@@ -46,8 +46,20 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import in_any_case
 from contextkit.lint.rules.history import pictures_lost
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, compacts, content_writes, inside, last_name, messages_of, text_in
+from contextkit.lint.rules.syntax import (
+    FUNCTIONS,
+    IN_CONTENT,
+    IN_HISTORY,
+    AnyFunction,
+    compacts,
+    content_writes,
+    inside,
+    last_name,
+    messages_of,
+    text_in,
+)
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -107,8 +119,8 @@ def _alters(node: ast.AST) -> bool:
 HAZARD = Hazard(
     "CKM18", "image-replaced-later", "A", "error",
     source=(
-        Pattern(FUNCTIONS, _placeholder, ("image", "screenshot", "picture", "photo"), is_near=True),
-        Pattern(FUNCTIONS, _pruned, ("image", "screenshot", "media")),
+        Pattern(FUNCTIONS, _placeholder, ("image", "screenshot", "picture", "photo"), is_near=True, also=(IN_HISTORY, IN_CONTENT)),
+        Pattern(FUNCTIONS, _pruned, ("image", "screenshot", "media"), also=(IN_HISTORY, in_any_case("image", "screenshot", "media"))),
     ),
     requests=(RequestRule("change", _replaced, 17),),
     confirmed_by=("messages_changed", "input_changed"),

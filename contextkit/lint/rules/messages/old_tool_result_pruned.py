@@ -49,7 +49,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_placeholder, shortened
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, compacts, content_writes, text_in, words_in
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, compacts, content_writes, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -89,7 +89,8 @@ def _is_fixed(value: object) -> bool:
 
 HAZARD = Hazard(
     "CKM06", "old-tool-result-pruned", "A", "error",
-    source=(Pattern(FUNCTIONS, _cleared, (*_WORDS, *(word.title() for word in _WORDS), "old ", "Old "), is_near=True),),
+    source=(Pattern(FUNCTIONS, _cleared, (*_WORDS, *(word.title() for word in _WORDS), "old ", "Old "), is_near=True,
+                    also=(IN_HISTORY, IN_CONTENT)),),
     requests=(RequestRule("change", _pruned, 24),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

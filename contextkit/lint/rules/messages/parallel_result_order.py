@@ -114,7 +114,7 @@ HAZARD = Hazard(
     "CKM11", "parallel-result-order", "A", "error",
     source=(
         Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",), is_near=True),
-        Pattern((ast.Call,), _shared, tuple(sorted(_STARTS))),
+        Pattern((ast.Call,), _shared, tuple(sorted(_STARTS)), is_near=True),
     ),
     requests=(RequestRule("change", _reordered, 10),),
     confirmed_by=("messages_changed", "input_changed"),

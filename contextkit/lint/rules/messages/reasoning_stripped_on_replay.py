@@ -48,7 +48,17 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import gone
 from contextkit.lint.rules.shapes import paired
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, depends, last_name, messages_of, text_in, words_in
+from contextkit.lint.rules.syntax import (
+    FUNCTIONS,
+    IN_HISTORY,
+    AnyFunction,
+    content_writes,
+    depends,
+    last_name,
+    messages_of,
+    text_in,
+    words_in,
+)
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -124,8 +134,9 @@ def _is_now_and_then(view: View) -> bool:
 
 HAZARD = Hazard(
     "CKM01", "reasoning-stripped-on-replay", "A", "error",
-    source=(Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True),
-            Pattern((ast.Call,), _dropped, ("thinking", "reasoning"), is_near=True)),
+    source=(Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True, also=(IN_HISTORY,)),
+            Pattern((ast.Call,), _dropped, ("thinking", "reasoning"), is_near=True,
+                    also=(("strip", "drop", "remove", "filter", "prune", "clear", "discard", "delete"),))),
     requests=(RequestRule("change", _stripped, 19), RequestRule("change", _cut, 21)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -44,7 +44,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, content_writes, inside, last_name, messages_of
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, content_writes, inside, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -119,7 +119,7 @@ def _both_say(node: ast.IfExp, names: dict[str, bool]) -> bool:
 
 HAZARD = Hazard(
     "CKM08", "recency-window-advances", "A", "error",
-    source=(Pattern(FUNCTIONS, _by_distance, ("len(", "[:-"), is_near=True),),
+    source=(Pattern(FUNCTIONS, _by_distance, ("len(", "[:-"), is_near=True, also=(IN_HISTORY,)),),
     requests=(RequestRule("change", _advanced, 28), RequestRule("change", _began, 35)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

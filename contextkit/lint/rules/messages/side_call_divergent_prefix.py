@@ -50,7 +50,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.asides import Aside, asides
 from contextkit.lint.rules.openings import Calls
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, model_calls, text_in, unwrapped
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, keyword, last_name, model_calls, text_in, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule
 
@@ -92,7 +92,8 @@ def _is_transcript(node: ast.AST, view: View) -> bool:
 HAZARD = Hazard(
     "CKM25", "side-call-divergent-prefix", "A", "warning",
     source=(Pattern(FUNCTIONS, _retold,
-                    ("summar", "compact", "condens", "judge", "evaluat", "extract", "reflect", "classif", "title"), is_near=True),),
+                    ("summar", "compact", "condens", "judge", "evaluat", "extract", "reflect", "classif", "title"), is_near=True,
+                    also=(IN_HISTORY, ("join",), ("system", "instructions"))),),
     requests=(RequestRule("session", _apart),),
     confirmed_by=("tools_changed", "system_changed", "messages_changed", "input_changed"),
 )  # fmt: skip

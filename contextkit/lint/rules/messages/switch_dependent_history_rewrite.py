@@ -48,6 +48,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import in_any_case
 from contextkit.lint.rules.history import come, gone, is_restored, is_switch, model_of
 from contextkit.lint.rules.syntax import words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -93,7 +94,7 @@ def _for_this_call(branch: ast.If, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM03", "switch-dependent-history-rewrite", "A", "warning",
-    source=(Pattern((ast.If,), _for_this_call, (" != ",), is_near=True),),
+    source=(Pattern((ast.If,), _for_this_call, (" != ",), is_near=True, also=(in_any_case("model", "provider"),)),),
     requests=(RequestRule("change", _at_switch, 4), RequestRule("change", _restored, 4)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

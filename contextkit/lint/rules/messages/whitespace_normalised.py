@@ -45,7 +45,17 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import same_words
 from contextkit.lint.rules.respelled import Respelling, respelling
 from contextkit.lint.rules.shapes import texts_of
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, content_writes, depends, last_name, messages_of, words_in
+from contextkit.lint.rules.syntax import (
+    FUNCTIONS,
+    IN_HISTORY,
+    AnyFunction,
+    constant_keys,
+    content_writes,
+    depends,
+    last_name,
+    messages_of,
+    words_in,
+)
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -102,7 +112,7 @@ def _appends(call: ast.Call, view: View) -> bool:
 HAZARD = Hazard(
     "CKM15", "whitespace-normalised", "A", "error",
     source=(
-        Pattern(FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace("), is_near=True),
+        Pattern(FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace("), is_near=True, also=(IN_HISTORY, ("content",))),
         Pattern((ast.Dict,), _of_the_reply, ("strip()",)),
     ),
     requests=(RequestRule("change", _folded, 14),),

@@ -42,7 +42,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import calls_in, is_model_call, keyword, last_name, statements
+from contextkit.lint.rules.callsites import as_keywords, calls_in, is_model_call, keyword, last_name, statements
 from contextkit.lint.rules.chosen import passed
 from contextkit.lint.rules.marking import is_single_shot
 from contextkit.lint.rules.settings import Differs, had_cached, is_other_model, model_of
@@ -98,8 +98,8 @@ def _handler(node: ast.Try, view: View) -> Iterator[Hit]:
 HAZARD = Hazard(
     "CKP01", "model-switch-or-fallback", "A", "error",
     source=(
-        Pattern((ast.For, ast.AsyncFor), _loop, ("model",), is_near=True),
-        Pattern((ast.Try,), _handler, ("model",), is_near=True),
+        Pattern((ast.For, ast.AsyncFor), _loop, ("model",), is_near=True, also=(as_keywords("model"),)),
+        Pattern((ast.Try,), _handler, ("model",), is_near=True, also=(as_keywords("model"),)),
         passed(("model",), "{source} decides which model is asked, and each has a cache of its own"),
     ),
     requests=(RequestRule("step", _switched),), confirmed_by=("model_changed",),

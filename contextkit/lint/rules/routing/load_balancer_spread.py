@@ -71,7 +71,7 @@ HAZARD = Hazard(
     "CKR01", "load-balancer-spread", "A", "error",
     source=(
         Flow(("choice",), ("client",), "each call goes to a client that {source} picks, and each client's cache is another one"),
-        Pattern((ast.Call,), _router, ("Router",)),
+        Pattern((ast.Call,), _router, ("Router",), also=(("model_list",),)),
     ),
     requests=(RequestRule("step", _spread),),
 )  # fmt: skip

@@ -38,7 +38,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import calls_in, has_unknown_keywords, is_model_call, keyword, last_name
+from contextkit.lint.rules.callsites import as_keywords, calls_in, has_unknown_keywords, is_model_call, keyword, last_name
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.rules.settings import goes_on
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -97,5 +97,5 @@ def _given(call: ast.Call) -> frozenset[str]:
 
 HAZARD = Hazard(
     "CKR09", "stream-vs-nonstream-lane", "B", "warning",
-    source=(Pattern((ast.If,), _branches, ("stream",), is_near=True),), requests=(RequestRule("session", _one_lane),),
+    source=(Pattern((ast.If,), _branches, ("stream",), is_near=True, also=((*as_keywords("stream"), ".stream", "stream("),)),), requests=(RequestRule("session", _one_lane),),
 )  # fmt: skip

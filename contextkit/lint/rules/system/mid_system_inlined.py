@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import messages
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, last_name, messages_of
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, last_name, messages_of
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
@@ -113,7 +113,7 @@ def _adds(node: ast.stmt) -> bool:
 
 HAZARD = Hazard(
     "CKS13", "mid-system-inlined", "B", "warning",
-    source=(Pattern(FUNCTIONS, _hoisted, ('"system"', "'system'"), is_near=True),),
+    source=(Pattern(FUNCTIONS, _hoisted, ('"system"', "'system'"), is_near=True, also=(IN_HISTORY,)),),
     requests=(RequestRule("change", _reminder, 14), RequestRule("change", _grown, 80)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

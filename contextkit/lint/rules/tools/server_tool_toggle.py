@@ -129,7 +129,7 @@ HAZARD = Hazard(
     "CKT13", "server-tool-toggle", "D", "warning",
     source=(
         Pattern((ast.If,), _added, _WORDS, is_near=True),
-        Pattern((ast.IfExp,), _chosen, _WORDS),
+        Pattern((ast.IfExp,), _chosen, _WORDS, also=(("search", "Search", "fetch", "Fetch", "code_", "Code", "url", "image_generation"),)),
     ),
     requests=(RequestRule("change", _toggled, 11), RequestRule("change", _cited, 11), RequestRule("step", _first_cited)),
     confirmed_by=("system_changed", "tools_changed"),

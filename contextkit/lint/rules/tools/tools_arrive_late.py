@@ -45,7 +45,7 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import field, is_per_turn, keyword, last_name, statements
+from contextkit.lint.rules.callsites import as_keys, as_keywords, field, is_per_turn, keyword, last_name, statements
 from contextkit.lint.rules.toolsets import Moves, are_whole_servers, named, names, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.tables import sources
@@ -109,6 +109,6 @@ def _is_listed(tools: ast.expr, view: View) -> bool:
 
 HAZARD = Hazard(
     "CKT02", "tools-arrive-late", "A", "error",
-    source=(Pattern((ast.Call, ast.Dict), _listed, ("_tools",)),),
+    source=(Pattern((ast.Call, ast.Dict), _listed, ("_tools",), also=((*as_keywords("tools"), *as_keys("tools")),)),),
     requests=(RequestRule("change", _flapped, 50), RequestRule("change", _late, 60)), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -44,7 +44,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import field, is_nothing, is_per_turn, last_name, mentions, statements, text_of
+from contextkit.lint.rules.callsites import field, in_any_case, is_nothing, is_per_turn, last_name, mentions, statements, text_of
 from contextkit.lint.rules.toolsets import Moves, named, names, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -59,6 +59,7 @@ _TOLD = re.compile(
 _LAST = re.compile(
     r"(?:^|_)(?:last|final|finali[sz]e|max|limit|exhausted|summar\w*|remaining|recover\w*|wrap_?up|force_\w*)(?:_|$)|budget", re.IGNORECASE
 )
+_IN_LAST = in_any_case("last", "final", "max", "limit", "exhausted", "summar", "remaining", "recover", "wrap", "force", "budget")
 _MORE = (ast.Lt, ast.LtE)
 
 
@@ -119,6 +120,7 @@ def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKT04", "tools-dropped-on-last-turn", "A", "warning",
-    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True), Pattern((ast.IfExp,), _choice, ("tools",))),
+    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, also=(_IN_LAST,)),
+            Pattern((ast.IfExp,), _choice, ("tools",), also=(_IN_LAST,))),
     requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
 )  # fmt: skip

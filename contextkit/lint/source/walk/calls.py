@@ -6,7 +6,7 @@ Takes the walk's state, gives the handler of calls; every name it knows stands i
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, NamedTuple
 
 from contextkit.lint.source.edits import appended
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_KEYS, SORT_TOOLS, Kind
@@ -33,6 +33,32 @@ _TAKERS = frozenset({"pop", "popleft", "index"})
 """Methods whose first argument says which item, and is no part of it."""
 
 
+_MESSAGE_METHODS = frozenset({"insert", "append", "extend"})
+_SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join"}
+"""Last names of calls whose result is worked out from more than their arguments."""
+
+
+class KnownCall(NamedTuple):
+    """What the tables say of calls of one name."""
+
+    is_clean: bool
+    """Its result says nothing of its arguments, and no model is shown them."""
+    is_plain: bool
+    """Without keywords its arguments reach no prompt."""
+    is_common: bool
+    """It is no source and no sanitizer, and stores nothing."""
+    is_ours: bool
+    """It may be of the linted tree."""
+    is_text: bool
+    """Its result holds the text of its arguments."""
+    arguments: sinks.Arguments
+    """As what its arguments arrive."""
+    is_named: bool
+    """Whether it does not call a model."""
+    mends: frozenset[Kind] | None
+    """What no longer varies in its result."""
+
+
 def takes_prompts(name: str) -> bool:
     """Whether a call of this name means a prompt by `instructions=` or `tools=`."""
     return sinks.TAKES_PROMPTS.search(name) is not None and sinks.STORES.match(name) is None
@@ -54,33 +80,51 @@ class Calls(Expressions):
 
     def call(self, node: ast.Call) -> Value:
         """A call: its arguments, then what its name says of them."""
-        func = node.func
-        is_method = type(func) is ast.Attribute
-        last = func.attr if type(func) is ast.Attribute else func.id if type(func) is ast.Name else ""
-        receiver = CLEAN
-        if type(func) is ast.Attribute:
-            receiver = self._receiver(func)
-        elif type(func) is ast.Name:
+        func, table = node.func, self.table
+        kind, before = type(func), self.mid_conversation
+        if kind is ast.Attribute:
+            last: str = func.attr  # type: ignore[attr-defined]
+            receiver = self._receiver(func)  # type: ignore[arg-type]
+            if last in _ADDERS and self._adds_to_running(node):
+                self.mid_conversation = True
+        elif kind is ast.Name:
+            last = func.id  # type: ignore[attr-defined]
             receiver = self.scope.env.get(last, CLEAN)
         else:
-            receiver = self.table[type(func)](func)
-        adds = is_method and last in _ADDERS and self._adds_to_running(node)
-        before, self.mid_conversation = self.mid_conversation, self.mid_conversation or adds
-        values = [self.table[type(argument)](argument) for argument in node.args]
-        keywords = [self.table[type(keyword.value)](keyword.value) for keyword in node.keywords]
-        if last in _ORDERING:
+            last, receiver = "", table[kind](func)
+        values = [table[type(argument)](argument) for argument in node.args]
+        keywords = [table[type(keyword.value)](keyword.value) for keyword in node.keywords] if node.keywords else []
+        if keywords and last in _ORDERING:
             keywords = [CLEAN] * len(keywords)
         if ast.keyword in self.watched_types:
             for keyword in node.keywords:
                 self.show(keyword)
-        name = self.dotted(func)
-        if not (name in sanitizers.CLEAN_CALLS or (is_method and last in sanitizers.CLEAN_METHODS)):
-            self._meet_call(node, name, last, values, keywords)
-            result = self._result(node, name, last, receiver, values, keywords)
-        else:
-            result = CLEAN
+        called = self.dotted(func), last, kind is ast.Attribute
+        known = self.known_calls.get(called)
+        if known is None:
+            known = self.known_calls[called] = self._known(*called)
+        result = CLEAN
+        if not known.is_clean:
+            if not self.probing and (node.keywords or not known.is_plain):
+                self._meet_call(node, last, known, values, keywords)
+            result = self._result(node, known, called[0], last, receiver, values, keywords)
         self.mid_conversation = before
         return result
+
+    known_calls: dict[tuple[str, str, bool], KnownCall]
+    """Full name, last name and whether it is a method → what the tables say of such a call."""
+
+    def _known(self, name: str, last: str, is_method: bool) -> KnownCall:
+        arguments, is_named = self._arguments_of(name, last)
+        is_source = name in self.call_sources or (is_method and (last in self.method_sources or last in sources.RETRIEVER_METHODS))
+        mends = self.sanitizing.get(name) or self.sanitizing.get(last)
+        is_common = not (is_source or mends is not None or last in _SPECIAL or name in sanitizers.JSON_DUMPS or name in sources.GIT)
+        return KnownCall(
+            is_clean=name in sanitizers.CLEAN_CALLS or (is_method and last in sanitizers.CLEAN_METHODS),
+            is_plain=is_named and not arguments and last not in _MESSAGE_METHODS,
+            is_common=is_common, is_ours=bool(name) and self.is_ours(name), is_text=last in sanitizers.TEXT_CALLS,
+            arguments=arguments, is_named=is_named, mends=mends,
+        )  # fmt: skip
 
     def show(self, node: ast.AST) -> None:
         """Shows a node to the patterns that ask for its type."""
@@ -97,8 +141,11 @@ class Calls(Expressions):
 
     # Results --------------------------------------------------------------------------------------------------------------
 
-    def _result(self, node: ast.Call, name: str, last: str, receiver: Value, values: list[Value], keywords: list[Value]) -> Value:
+    def _result(self, node: ast.Call, known: KnownCall, name: str, last: str, receiver: Value, values: list[Value],
+                keywords: list[Value]) -> Value:  # fmt: skip
         """What a call gives back."""
+        if known.is_common:
+            return self._common(node, known, name, last, receiver, values, keywords)
         if last in _COPIES:
             keywords = [CLEAN if key.arg in sources.ASIDE else value for key, value in zip(node.keywords, keywords, strict=True)]
         everything, is_method = receiver.union(*values, *keywords), type(node.func) is ast.Attribute
@@ -115,9 +162,8 @@ class Calls(Expressions):
             return everything | self.filtered(self.looked_at(node.args[0].body), sanitizers.ORDER)
         if last in _LISTS and node.args and type(node.args[0]) is ast.Set:
             self._offer_named(node.args[0])
-        mends = self.sanitizing.get(name) or self.sanitizing.get(last)
-        if mends is not None:
-            return self.filtered(everything, mends)
+        if known.mends is not None:
+            return self.filtered(everything, known.mends)
         if last in sources.DAY_METHODS or (last == "strftime" and node.args and is_day_format(node.args[-1])):
             return self.by_day(everything)
         if name in sanitizers.JSON_DUMPS:
@@ -128,15 +174,22 @@ class Calls(Expressions):
             self._put_into(node.func.value, CLEAN.union(*values, *keywords, *self.orders, *self.choices))
         if last == "join":
             everything |= self._listed(node)
-        if name and self.is_ours(name):
+        return self._common(node, known, name, last, receiver, values, keywords, everything)
+
+    def _common(self, node: ast.Call, known: KnownCall, name: str, last: str, receiver: Value, values: list[Value],
+                keywords: list[Value], everything: Value | None = None) -> Value:  # fmt: skip
+        """What a call gives back that no table says anything special of."""
+        if known.is_ours:
             return self._ours(node, name, values, keywords, receiver)
-        if last in sanitizers.TEXT_CALLS or not everything:
+        if everything is None:
+            everything = receiver.union(*values, *keywords)
+        if known.is_text or not everything:
             return everything
         if last[:1].isupper():
             texts = (value for key, value in zip(node.keywords, keywords, strict=True) if key.arg in sources.TEXT_PARTS)
             return receiver.union(*values, *texts)
-        known = (value for key, value in zip(node.keywords, keywords, strict=True) if not sources.is_aside(key.arg))
-        return self.filtered(receiver.union(*values, *known), sanitizers.LOOKED_UP)
+        given = (value for key, value in zip(node.keywords, keywords, strict=True) if not sources.is_aside(key.arg))
+        return self.filtered(receiver.union(*values, *given), sanitizers.LOOKED_UP)
 
     def _listed(self, node: ast.Call) -> Value:
         """`", ".join(skill.name for skill in skills)`: a collection that changes while the program runs, as one text."""
@@ -296,15 +349,14 @@ class Calls(Expressions):
 
     # Sinks ----------------------------------------------------------------------------------------------------------------
 
-    def _meet_call(self, node: ast.Call, name: str, last: str, values: list[Value], keywords: list[Value]) -> None:
+    def _meet_call(self, node: ast.Call, last: str, known: KnownCall, values: list[Value], keywords: list[Value]) -> None:
         """The arguments that reach a prompt, by the call's own name and by theirs."""
-        if self.probing:
-            return
-        table, is_named = self._arguments_of(name, last)
-        roles = (keyword.value for keyword in node.keywords if keyword.arg == "role")
-        if is_named and "content" not in table and any(map(_is_system_role, roles)):
-            table = {**table, **dict.fromkeys(sinks.CONTENT_KEYS, "system")}
-        for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
+        table, is_named = known.arguments, known.is_named
+        if is_named and "content" not in table:
+            for keyword in node.keywords:
+                if keyword.arg == "role" and _is_system_role(keyword.value):
+                    table = {**table, **dict.fromkeys(sinks.CONTENT_KEYS, "system")}
+        for place, (argument, value) in enumerate(zip(node.args, values, strict=True)) if table else ():
             sink = table.get(place) or table.get(place - len(values))
             if sink is not None and type(argument) is not ast.Starred:
                 self.arrive(sink, argument, f"`{last}(…)`", value=value)
@@ -317,7 +369,8 @@ class Calls(Expressions):
                 self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
         if not is_named and type(node.func) is ast.Attribute:
             self._meet_client(node.func)
-        self._meet_list(node, last)
+        if last in _MESSAGE_METHODS:
+            self._meet_list(node, last)
 
     def _arguments_of(self, name: str, last: str) -> tuple[sinks.Arguments, bool]:
         """What the arguments of a call are; and whether it does not call a model."""
@@ -343,7 +396,7 @@ class Calls(Expressions):
     def _meet_list(self, node: ast.Call, last: str) -> None:
         """`messages.insert(0, x)` is the front, `messages.append(x)` the tail."""
         func = node.func
-        if last not in {"insert", "append", "extend"} or type(func) is not ast.Attribute or not node.args:
+        if type(func) is not ast.Attribute or not node.args:
             return
         if not sinks.HISTORY.match(last_name(func.value)):
             if sinks.TOOLS.match(last_name(func.value)):

@@ -18,7 +18,7 @@ from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.pieces import keeps_its_result, last_name, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
-from contextkit.lint.source.words import Words
+from contextkit.lint.source.words import Words, longest_name
 
 CodedPattern = tuple[str, Pattern]
 """A hazard's code and one of its patterns."""
@@ -32,6 +32,8 @@ Env = dict[str, Value]
 _Group = tuple[bytes, ...]
 _Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[_Group, ...]]
 """A hazard's code, how it is looked for, and groups of words: one of each stands in the node."""
+_Standing = tuple[str, Pattern, tuple[_Group, ...]]
+"""A hazard's code, one of its patterns that may match in a file, and the groups of words of which one stands in the node."""
 _Watch = tuple[dict[type, Handler], dict[type, list[_Wanted]], frozenset[type]]
 """Handlers with the patterns of some part of a file around them, those patterns by type of node, and those types."""
 
@@ -47,11 +49,16 @@ class Walk(Assignments):
         met: dict[str, sinks.Arguments],
         names: dict[str, Sink],
     ) -> None:
-        self.patterns = [(code, pattern, tuple(map(_encoded, (pattern.words, *pattern.also)))) for code, pattern in patterns]
-        self.words = Words({word for _, _, groups in self.patterns for group in groups for word in group})
+        self.patterns = [(code, pattern, _groups(pattern)) for code, pattern in patterns]
+        self.matching: tuple[bytes, list[_Standing]] = b"", []
+        self.words = Words({part for _, _, groups in self.patterns for parts, _ in groups for part in parts})
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
+        self.known_calls = {}
         self.plain: dict[type, Handler] = {**self.handlers(), **self.statements(), ast.Call: self.call}
+
+    known_roots: frozenset[str] = frozenset()
+    """The packages of the tree that is linted."""
 
     def statements(self) -> dict[type, Callable[[Any], Any]]:
         """Statement type → handler."""
@@ -77,6 +84,8 @@ class Walk(Assignments):
     def read(self, module: Module, source: bytes, tree: ast.Module, roots: frozenset[str], package: str) -> None:
         """Walks a file; what it says stands in `module` afterwards."""
         self.open(module, source, tree, roots)
+        if roots is not self.known_roots:
+            self.known_calls, self.known_roots = {}, roots
         self.package = package
         self.waiting: list[tuple[AnyFunction, Scope, str, tuple[ast.AST, ...]]] = []
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
@@ -92,6 +101,23 @@ class Walk(Assignments):
         while self.waiting:
             self._function(*self.waiting.pop(0))
 
+    def may_match(self, source: bytes) -> list[_Standing]:
+        """The patterns whose words stand in a file, and of their words those that do."""
+        if self.matching[0] is not source:
+            standing, found = self.words.standing_in(source), list[_Standing]()
+            for code, pattern, groups in self.patterns:
+                for parts, _ in groups:
+                    if parts.isdisjoint(standing):
+                        break
+                else:
+                    near = tuple(tuple(word for word, part in words.items() if part in standing) for _, words in groups)
+                    if pattern.is_near or not pattern.words:
+                        found.append((code, pattern, near))
+                    elif any(word in source for word in near[0]):
+                        found.append((code, pattern, near[1:]))
+            self.matching = source, found
+        return self.matching[1]
+
     def _comments(self) -> None:
         lines = self.source.splitlines() if b"frozen" in self.source or b"noqa" in self.source or b"NOQA" in self.source else []
         self.frozen_lines = frozenset(at for at, line in enumerate(lines, 1) if b"frozen" in line and _FROZEN.search(line))
@@ -105,13 +131,9 @@ class Walk(Assignments):
     def _watch(self) -> None:
         """Puts the patterns this file may match around the handlers of their node types."""
         wanted: dict[type, list[_Wanted]] = {}
-        standing = self.words.standing_in(self.source)
-        for code, pattern, groups in self.patterns:
-            found = [tuple(word for word in group if word in standing) for group in groups]
-            if all(found[1:]) and (found[0] or not pattern.words):
-                near = tuple(found if pattern.is_near else found[1:])
-                for kind in pattern.nodes:
-                    wanted.setdefault(kind, []).append((code, pattern.find, near))
+        for code, pattern, near in self.may_match(self.source):
+            for kind in pattern.nodes:
+                wanted.setdefault(kind, []).append((code, pattern.find, near))
         self.groups = [*dict.fromkeys(group for rows in wanted.values() for _, _, groups in rows for group in groups)]
         self.places = {group: 1 << place for place, group in enumerate(self.groups)}
         self.watches: dict[int, _Watch] = {}
@@ -423,8 +445,11 @@ class Walk(Assignments):
             self.scope.types[name] = made
 
 
-def _encoded(words: Iterable[str]) -> _Group:
-    return tuple(word.encode() for word in words)
+def _groups(pattern: Pattern) -> tuple[tuple[frozenset[bytes], dict[bytes, bytes]], ...]:
+    """The groups of a pattern's words, those first that may stand anywhere in its file."""
+    encoded = ([word.encode() for word in words] for words in (pattern.words, *pattern.also) if words)
+    named = [{word: longest_name(word) for word in words} for words in encoded]
+    return tuple((frozenset(names.values()), names) for names in named)
 
 
 def _is_asked_once(decorator: ast.expr) -> bool:

@@ -10,6 +10,7 @@ import builtins
 import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from contextkit.lint.finding import Edit, Fix
 from contextkit.lint.source.rule import Kind
@@ -49,7 +50,7 @@ BUILTINS = frozenset(dir(builtins))
 _TEXT_LIMIT = 60
 _DEPTH = 8
 """How far a question follows assignments: deeper chains are generated code."""
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_SCOPES = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
 
 
 @dataclass(slots=True)
@@ -91,6 +92,7 @@ class View:
         self.class_types: dict[tuple[str, str], str] = {}
         self.bound: set[str] = set()
         self._starts: list[int] | None = None
+        self._is_ascii = source.isascii()
         self._lines: list[bytes] = []
         self._parents: dict[int, dict[ast.AST, ast.AST]] = {}
         self.stored: dict[str, list[ast.expr]] = {}
@@ -118,6 +120,7 @@ class View:
 
     def _written(self, node: ast.expr) -> str:
         """An expression as it stands in the file, on one line."""
+        self._index()
         if node.lineno == node.end_lineno and node.lineno <= len(self._lines):
             return self._lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode("utf-8", "replace").strip()
         return re.sub(r"\s+", " ", ast.unparse(node))
@@ -130,21 +133,22 @@ class View:
         """The same, with some kinds mended."""
         return self.number(Filtered(value, without)) if value else value
 
-    def site(self, node: ast.AST) -> Site:
+    def site(self, node: Any) -> Site:
         """Where a node stands; the text of an expression is left to who needs it."""
-        line, end_line = getattr(node, "lineno", 1), getattr(node, "end_lineno", None) or 1
-        last = getattr(self.statement, "end_lineno", None) or end_line
-        if isinstance(self.statement, _SCOPES):
-            last = end_line
-        column, end_column = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
-        return Site(line, self._column(line, column), end_line, self._column(end_line, end_column), self._text(node), last)
-
-    @staticmethod
-    def _text(node: ast.AST) -> str:
-        return node.arg or "" if isinstance(node, ast.arg | ast.keyword) else ""
+        try:
+            line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno or 1, node.end_col_offset or 0
+        except AttributeError:  # a module, a comprehension
+            line, column, end_line, end_column = 1, 0, 1, 0
+        around, kind = self.statement, type(node)
+        last = end_line if type(around) in _SCOPES else getattr(around, "end_lineno", None) or end_line
+        text = node.arg or "" if kind is ast.arg or kind is ast.keyword else ""
+        if self._is_ascii:
+            return Site(line, column + 1, end_line, end_column + 1, text, last)
+        return Site(line, self._column(line, column), end_line, self._column(end_line, end_column), text, last)
 
     def _column(self, line: int, offset: int) -> int:
-        self._index()
+        if self._starts is None:
+            self._index()
         text = self._lines[line - 1] if line <= len(self._lines) else b""
         return len(text[:offset].decode("utf-8", "replace")) + 1
 
@@ -162,18 +166,14 @@ class View:
     def dotted(self, node: ast.AST) -> str:
         """The full name something stands for; see `rule.View`."""
         kind = type(node)
-        if kind is ast.Name:
-            return self._full_name(node.id)  # type: ignore[attr-defined]
+        while kind is ast.Call or kind is ast.Await:
+            node = node.func if kind is ast.Call else node.value  # type: ignore[attr-defined]
+            kind = type(node)
         if kind is ast.Attribute:
             return self._attribute_name(node)  # type: ignore[arg-type]
-        if kind is ast.Call:
-            return self.dotted(node.func)  # type: ignore[attr-defined]
-        if kind is ast.Await:
-            return self.dotted(node.value)  # type: ignore[attr-defined]
-        return ""
-
-    def _full_name(self, name: str) -> str:
-        scope = self.scope
+        if kind is not ast.Name:
+            return ""
+        name, scope = node.id, self.scope  # type: ignore[attr-defined]
         found = scope.types.get(name)
         if found is not None:
             return found
@@ -193,9 +193,11 @@ class View:
             known = self.scope.types.get(f"{value.id}.{node.attr}")
             if known is not None:
                 return known
-        head = self.dotted(value)
-        if type(value) is not ast.Name and type(value) is not ast.Attribute and self.gives_unknown(head):
-            head = ""
+            head = self.dotted(value)
+        else:
+            head = self.dotted(value)
+            if type(value) is not ast.Attribute and self.gives_unknown(head):
+                head = ""
         return f"{head or '?'}.{node.attr}"
 
     def gives_unknown(self, name: str) -> bool:
@@ -348,13 +350,13 @@ class View:
             node = parent
         return tuple(reversed(found))
 
-    def bytes_at(self, node: ast.AST) -> tuple[int, int]:
+    def bytes_at(self, node: Any) -> tuple[int, int]:
         """Byte offsets of a node; see `rule.View`."""
         starts = self._starts or self._index()
-        if isinstance(node, ast.expr | ast.stmt):
-            return starts[node.lineno - 1] + node.col_offset, starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
-        first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
-        return starts[first - 1] + getattr(node, "col_offset", 0), starts[last - 1] + getattr(node, "end_col_offset", 0)
+        try:
+            return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        except AttributeError:  # a module, a comprehension
+            return starts[0], starts[0]
 
     def offer(self, spot: tuple[int, int, int, int], title: str, *edits: Edit | None) -> None:
         """A safe change for what is found at a place; none where one of its edits is not safe."""
