@@ -37,9 +37,10 @@ def served() -> Iterator[tuple[LocalServer, TransformerServer]]:
 
 
 @pytest.fixture
-def client(served: tuple[LocalServer, TransformerServer]) -> openai.OpenAI:
+def client(served: tuple[LocalServer, TransformerServer]) -> Iterator[openai.OpenAI]:
     served[0].reset()
-    return openai.OpenAI(base_url=f"{served[0].url}/v1", api_key="any", max_retries=0)
+    with openai.OpenAI(base_url=f"{served[0].url}/v1", api_key="any", max_retries=0) as opened:
+        yield opened
 
 
 def ask(client: openai.OpenAI, messages: list[Any], **fields: Any) -> Any:
@@ -112,10 +113,10 @@ def test_salts_keep_conversations_apart_and_old_blocks_make_room(client: openai.
 
 
 def test_claude_is_answered_too_on_claudes_bill(served: tuple[LocalServer, TransformerServer], client: openai.OpenAI) -> None:
-    claude = anthropic.Anthropic(base_url=served[0].url, api_key="any", max_retries=0)
     tools: Any = [{"name": "look", "input_schema": {"type": "object", "properties": {}}}]
-    reply = claude.messages.create(model="claude-haiku-4-5", max_tokens=50, messages=[{"role": "user", "content": "Go"}],
-                                   tools=tools, tool_choice={"type": "any"})  # fmt: skip
+    with anthropic.Anthropic(base_url=served[0].url, api_key="any", max_retries=0) as claude:
+        reply = claude.messages.create(model="claude-haiku-4-5", max_tokens=50, messages=[{"role": "user", "content": "Go"}],
+                                       tools=tools, tool_choice={"type": "any"})  # fmt: skip
     assert [(block.type, block.name) for block in reply.content if block.type == "tool_use"] == [("tool_use", "look")]
     assert ask(client, [{"role": "user", "content": "Go"}]).usage.prompt_tokens
 
