@@ -264,7 +264,7 @@ MODELS: Mapping[str, Model] = MappingProxyType(_MODELS)
 
 
 def is_of_another(name: str, model: Model) -> bool:
-    """Whether a reply was written by another model, so that its thinking does not hold here: it is bound to the model that wrote it (THINK).
+    """Whether a reply was written by another model, so that its thinking does not hold here: it is bound to its model (THINK).
 
     A dated alias is the same model; a name without a row is taken for it.
 

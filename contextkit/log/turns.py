@@ -293,7 +293,7 @@ class Turns:
         self.ordered.extend(said for said in told if not self.waiting)
 
     def _take_late(self, after: int) -> list[int]:
-        """Take back what was said after the last entry the request included; it stands at the tail, in order, what is told last behind it."""
+        """Take back what was said after the last entry the request included; it stands at the tail, what is told last behind it."""
         late, told = list(self.waiting), self._lifted()
         while self.ordered and self.ordered[-1] > after and self.ordered[-1] in self._speaks:
             late.append(self.ordered.pop())

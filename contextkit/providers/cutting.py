@@ -103,6 +103,7 @@ def _cut(raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: t
     flags = trait.flags(block) if isinstance(block, dict) else ()
     piece = Piece(
         level, role, canonical(normal(block)), counter.count(block), trait.run, frame[0], frame[1],
-        is_markable=is_markable, is_thinking=trait.is_thinking, is_turn=is_turn, is_silent=trait.is_silent, is_passing=trait.is_passing, flags=flags,
+        is_markable=is_markable, is_thinking=trait.is_thinking, is_turn=is_turn, is_silent=trait.is_silent,
+        is_passing=trait.is_passing, flags=flags,
     )  # fmt: skip
     return Cut(piece, marker_of(block))

@@ -192,7 +192,8 @@ def test_events_stand_behind_a_word_to_the_model_and_passing_ones_leave_with_its
         assert taken == turns.ordered
         events = {s for s in range(n) if "event" in rows[s][1]}
         passing = {s for s in events if rows[s][1].get("until")}
-        over = {s for s in passing for r in range(s, n) if rows[r][0] == "epoch" or (rows[r][0] == "assistant" and rows[r][1]["after"] >= s)}
+        ends = [(r, rows[r][1].get("after", n)) for r in range(n) if rows[r][0] in ("epoch", "assistant")]
+        over = {s for s in passing for r, after in ends if r > s and after >= s}
         assert not passing & {*turns.ordered, *turns.waiting}
         assert turns.passing in ([], sorted(passing - over))
         spoken = next((rows[s][0] for s in reversed(turns.ordered) if s not in events and not is_told(rows[s])), "assistant")

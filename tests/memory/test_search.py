@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.errors import InvalidCall, NotSerialisable, StorageError, UsageError
+from contextkit.memory.recall.toolset import search_tools
 from contextkit.memory.search.database import require_module
 from contextkit.memory.search.document import Document
 from contextkit.memory.search.index import Index
 from contextkit.memory.search.passages import cut, line_numbers, snippet
 from contextkit.memory.search.ranking.by_words import by_words
-from contextkit.memory.recall.toolset import search_tools
 from contextkit.memory.search.words import asked_groups, asked_terms, terms
 
 HOSTILE = [

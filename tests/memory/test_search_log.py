@@ -12,9 +12,9 @@ from contextkit.log.log import Log
 from contextkit.memory.facts.facts import Facts
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.offload import Offload, bytes_of, offload
+from contextkit.memory.recall.recall import HEAD, recall
 from contextkit.memory.search.document import Document
 from contextkit.memory.search.index import Index
-from contextkit.memory.recall.recall import HEAD, recall
 
 
 def said(log: Log, text: str) -> None:
