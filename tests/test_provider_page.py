@@ -18,7 +18,8 @@ from contextkit.layout.segment import LEVELS
 from contextkit.layout.track import Track
 from contextkit.log.log import Log
 from contextkit.providers.anthropic import reply as anthropic_reply
-from contextkit.providers.anthropic.messages import KEYING, AnthropicMessages
+from contextkit.providers.anthropic.messages import AnthropicMessages
+from contextkit.providers.anthropic.prompt import KEYING
 from contextkit.providers.bedrock import reply as bedrock_reply
 from contextkit.providers.bedrock.converse import KEYING as BEDROCK_KEYING
 from contextkit.providers.bedrock.converse import BedrockConverse

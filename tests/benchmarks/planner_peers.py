@@ -1,8 +1,8 @@
 """How other packages place markers: run by an interpreter that has one of them, it reads bodies and says where their markers go.
 
-`python planner_peers.py NAME < bodies.jsonl > marks.jsonl`; NAME is langchain, pydantic-ai, litellm or litellm-three. A row in is a Messages
-body, its blocks numbered (`#12#`); a row out is `{"marks": [[number, ttl], …], "automatic": bool}`. The package's own code builds the
-request; a transport of ours keeps it from leaving. Stands alone: the interpreter that runs it has no contextkit.
+`python planner_peers.py NAME < bodies.jsonl > marks.jsonl`; NAME is langchain, pydantic-ai, litellm or litellm-three. A row in is a
+Messages body, its blocks numbered (`#12#`); a row out is `{"marks": [[number, ttl], …], "automatic": bool}`. The package's own
+code builds the request; a transport of ours keeps it from leaving. Stands alone: the interpreter that runs it has no contextkit.
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ def langchain() -> Callable[[Json], Json]:
         return model._get_request_payload([request.system_message, *request.messages], **settings)
 
     def mark(body: Json) -> Json:
+        schema: Json = {"type": "object", "properties": {}}
         tools = [
-            StructuredTool.from_function(lambda: "", name=t["name"], description=t["description"], args_schema={"type": "object", "properties": {}})
+            StructuredTool.from_function(lambda: "", name=t["name"], description=t["description"], args_schema=schema)
             for t in body.get("tools", [])
-        ]  # fmt: skip
+        ]
         messages = [one for message in body["messages"] for one in said(message)]
         request = ModelRequest(
             model=model, messages=messages, system_message=SystemMessage(content=body["system"]), tools=tools, tool_choice=None,
@@ -91,7 +92,9 @@ def pydantic_ai() -> Callable[[Json], Json]:
 
     client = AsyncAnthropic(api_key="none", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer)))
     model = AnthropicModel("claude-opus-4-8", provider=AnthropicProvider(anthropic_client=client))
-    settings: Any = {"anthropic_cache": True, "anthropic_cache_instructions": True, "anthropic_cache_tool_definitions": True, "max_tokens": 64}
+    settings: Any = {
+        "anthropic_cache": True, "anthropic_cache_instructions": True, "anthropic_cache_tool_definitions": True, "max_tokens": 64,
+    }  # fmt: skip
     loop = asyncio.new_event_loop()
 
     def part(block: Json) -> Any:
@@ -106,10 +109,14 @@ def pydantic_ai() -> Callable[[Json], Json]:
         if message["role"] == "assistant":
             return ModelResponse(parts=[TextPart(one) if isinstance(one, str) else one for one in parts])
         texts = [one for one in parts if isinstance(one, str)]
-        return ModelRequest(parts=[*(one for one in parts if not isinstance(one, str)), *([UserPromptPart(content=texts)] if texts else [])])
+        results = [one for one in parts if not isinstance(one, str)]
+        return ModelRequest(parts=[*results, *([UserPromptPart(content=texts)] if texts else [])])
 
     def mark(body: Json) -> Json:
-        tools = [ToolDefinition(name=t["name"], description=t["description"], parameters_json_schema=t["input_schema"]) for t in body.get("tools", [])]
+        tools = [
+            ToolDefinition(name=t["name"], description=t["description"], parameters_json_schema=t["input_schema"])
+            for t in body.get("tools", [])
+        ]
         messages = [said(message) for message in body["messages"]]
         messages[0] = ModelRequest(parts=[*(SystemPromptPart(block["text"]) for block in body["system"]), *messages[0].parts])
         loop.run_until_complete(model.request(messages, settings, ModelRequestParameters(function_tools=tools)))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from contextkit import AnthropicMessages, Context
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UnreadableRequest
-from contextkit.layout.normal_form import normal
+from contextkit.layout.normal_form import VERBATIM, normal
 from contextkit.providers import PARSERS
 from tests.laws.conversations import ARGUMENTS, BREAKING, PNG, SAYING, TEXT, TOOLS, Conversation, operations
 from tests.laws.wires import PROVIDERS
@@ -242,13 +242,20 @@ def _reduced(body: Json) -> bytes:
 
 
 def _plain(block: Mapping[str, Json]) -> Json:
-    plain: dict[str, Json] = {key: value for key, value in normal(block).items() if value is not None}
+    plain: dict[str, Json] = _said(normal(block))
     if plain.get("type") == "tool_result":
         content = plain.pop("content", None)
         told = [{"type": "text", "text": content}] if isinstance(content, str) and content else content
         plain = {**plain, **({"content": [{k: v for k, v in part.items() if v is not None} for part in told]} if told else {})}
         plain = {key: plain[key] for key in sorted(plain, key=lambda key: (key != "type", key)) if key != "is_error" or plain[key]}
     return plain
+
+
+def _said(value: Json) -> Json:
+    """Without nulls, which say nothing, outside of what a model or an author wrote."""
+    if isinstance(value, dict):
+        return {key: inner if key in VERBATIM else _said(inner) for key, inner in value.items() if inner is not None}
+    return list(map(_said, value)) if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Union, get_args
 
 import anthropic
 import pytest
+from anthropic.types.anthropic_beta_param import AnthropicBetaParam
+from anthropic.types.beta.beta_content_block import BetaContentBlock
+from anthropic.types.beta.beta_content_block_param import BetaContentBlockParam
 from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming as BetaParams
 
 from contextkit import AnthropicMessages, Context, tool
@@ -18,6 +25,9 @@ from contextkit.providers import PARSERS
 from contextkit.providers.anthropic.editing import PLACEHOLDER, seen
 from contextkit.providers.changes.betas import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
 from contextkit.server import LocalServer
+from contextkit.server.answer import MESSAGES, answer
+from contextkit.server.state import Clock, State
+from tests.providers import filled, filled_params
 from tests.providers.strict import faults
 
 MODEL = "claude-opus-5"
@@ -33,13 +43,14 @@ def fetch(url: str) -> str:
 
 
 def claude(*edits: Any, model: str = MODEL, betas: Any = (CONTEXT_MANAGEMENT,), **params: Any) -> AnthropicMessages:
-    managed = {"context_management": {"edits": list(edits)}} if edits else {}
+    managed: dict[str, Any] = {"context_management": {"edits": list(edits)}} if edits else {}
     return AnthropicMessages(model, max_tokens=4096, betas=betas, **managed, **params)
 
 
 def script(n: int) -> list[Any]:
     call = {"type": "call", "name": "fetch", "arguments": {"url": "https://example.com"}}
-    return [*({"parts": [{"type": "thinking", "thinking": "hm " * 40}, call]} for _ in range(n)), {"parts": [{"type": "text", "text": "Done."}]}]
+    calling = {"parts": [{"type": "thinking", "thinking": "hm " * 40}, call]}
+    return [*[calling] * n, {"parts": [{"type": "text", "text": "Done."}]}]
 
 
 def run(provider: AnthropicMessages, replies: list[Any] | None = None, turns: int = 2) -> tuple[Context, list[Any]]:
@@ -64,6 +75,36 @@ def run(provider: AnthropicMessages, replies: list[Any] | None = None, turns: in
 
 def cost_of_reading(context: Context) -> list[int]:
     return [exchange.usage.read or 0 for exchange in context.ledger if exchange.usage is not None]
+
+
+# ---- every block there is
+
+OF_REPLIES = get_args(get_args(BetaContentBlock)[0])
+OF_REQUESTS: Any = Union[get_args(BetaContentBlockParam)[:-1]]  # noqa: UP007 - made from a tuple
+BLOCK_KINDS = {variant["type"]: variant for kind in get_args(OF_REQUESTS) for variant in filled_params.variants(kind)}
+SPEAKERS = {"image": "user", "document": "user", "search_result": "user", "container_upload": "user"}
+"""Type of a block → who says it; the model says every other."""
+ELSEWHERE = {"tool_use", "tool_result", "tool_addition", "tool_removal", "thinking", "redacted_thinking"}
+"""What must fit what stands around it: tested with that."""
+EVERY_BETA = ",".join({header for headers in BLOCKS.values() for header in headers})
+
+
+@pytest.mark.parametrize("kind", OF_REPLIES, ids=lambda kind: kind.__name__)
+def test_what_a_reply_holds_is_sent_back_as_a_request_takes_it(kind: Any) -> None:
+    for block in filled.variants(kind):
+        said = {"type": "message", "id": "m", "model": MODEL, "content": [block], "stop_reason": "end_turn"}
+        assert faults(OF_REQUESTS, parse(claude().reply(said).native.body)[0]) == []
+
+
+@pytest.mark.parametrize("kind", sorted(BLOCK_KINDS.keys() - ELSEWHERE))
+def test_the_local_provider_takes_every_block(kind: str) -> None:
+    for each in get_args(OF_REQUESTS):
+        for block in filled_params.variants(each):
+            if block["type"] == kind and not (kind == "text" and block.get("citations")) and not block.get("signature"):
+                role = SPEAKERS.get(kind, "assistant")
+                first = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Gone."}]
+                said = [*first[: 1 + (role == "user")], {"role": role, "content": [block]}, {"role": "user", "content": "On."}]
+                status({**PLAIN, "messages": said}, EVERY_BETA, version="2023-06-01")
 
 
 # ---- edits
@@ -92,7 +133,7 @@ def test_cleared_results_shrink_the_prompt_and_cost_what_stood_behind_them() -> 
 def test_a_clearing_that_would_not_pay_is_not_made() -> None:
     few = {**CLEAR_USES, "trigger": {"type": "tool_uses", "value": 1}, "keep": {"type": "tool_uses", "value": 0}}
     least = {**few, "clear_at_least": {"type": "input_tokens", "value": 12_000}}
-    (once, said), (later, kept) = run(claude(few), turns=1), run(claude(least), turns=1)
+    said, kept = (run(claude(edit), turns=1)[1] for edit in (few, least))
     uses = [[edit["cleared_tool_uses"] for edit in reply.context_management["applied_edits"]] for reply in (*said, *kept)]
     assert uses[:4] == [[], [], [2], [3]] and uses[7:10] == [[], [], []]
     assert uses[6] == uses[13] == [6]
@@ -101,7 +142,7 @@ def test_a_clearing_that_would_not_pay_is_not_made() -> None:
 @pytest.mark.parametrize(("more", "shown"), [({}, True), ({"clear_tool_inputs": True}, False), ({"clear_tool_inputs": ["fetch"]}, False)])
 def test_what_is_cleared_can_be_chosen(more: Any, shown: bool) -> None:
     few = {**CLEAR_USES, "trigger": {"type": "input_tokens", "value": 10}, "keep": {"type": "tool_uses", "value": 0}}
-    context, said = run(claude({**few, **more}), turns=1)
+    context = run(claude({**few, **more}), turns=1)[0]
     shadow, (told,) = seen(context.request().layout, context.request().params)
     inputs = [parse(shadow.body(index))["input"] for index, kind in enumerate(shadow.runs) if kind == "tool_use"]
     assert [bool(each) for each in inputs] == [shown] * 6 and told["cleared_tool_uses"] == 6
@@ -111,10 +152,10 @@ def test_what_is_cleared_can_be_chosen(more: Any, shown: bool) -> None:
 @pytest.mark.parametrize(("keep", "gone"), [("all", None), ({"type": "all"}, None), ({"type": "thinking_turns", "value": 1}, 2), (None, 2)])
 def test_thinking_leaves_with_its_turn(keep: Any, gone: int | None) -> None:
     edit = CLEAR_THINKING if keep is None else {**CLEAR_THINKING, "keep": keep}
-    context, said = run(claude(edit), turns=3)
+    context, said = run(claude(edit), script(2), turns=3)
     (*_, applied) = [reply.context_management["applied_edits"] for reply in said]
     assert [each["cleared_thinking_turns"] for each in applied] == ([] if gone is None else [gone])
-    plain = run(claude(betas=()), turns=3)[0]
+    plain = run(claude(betas=()), script(2), turns=3)[0]
     last, whole = (list(each.ledger)[-1].usage for each in (context, plain))
     cleared = sum(each["cleared_input_tokens"] for each in applied)
     assert last is not None and whole is not None and whole.prompt == (last.prompt or 0) + cleared and (cleared > 0) == (gone is not None)
@@ -141,13 +182,13 @@ def test_what_a_compaction_stands_for_leaves_the_prompt_and_not_the_array() -> N
 
 
 def test_a_compaction_that_failed_is_nothing() -> None:
-    said = [
+    said: list[Any] = [
         {"role": "user", "content": "Go."},
         {"role": "assistant", "content": [{"type": "compaction", "content": None}, {"type": "text", "text": "Gone."}]},
         {"role": "user", "content": "On."},
     ]
     whole = copy.deepcopy(said)
-    whole[1]["content"].pop(0)  # type: ignore[attr-defined]
+    whole[1]["content"].pop(0)
     with_it, without = (PARSERS["anthropic_messages"]({"model": MODEL, "max_tokens": 9, "messages": each}).prompt for each in (said, whole))
     assert with_it.digests[-1] == without.digests[-1] and with_it.n_tokens == without.n_tokens
 
@@ -164,7 +205,7 @@ def test_a_compaction_that_was_asked_for_opens_an_epoch(is_streamed: bool) -> No
             for _ in context.stream(request.stream(client)):
                 pass
         else:
-            assert client.messages.create(**request).stop_reason == "compaction"
+            assert str(client.messages.create(**request).stop_reason) == "compaction"
             context.receive(request.send(client), request)
         context.user("And now?")
         first, second = context.request()["messages"]
@@ -178,7 +219,7 @@ def test_a_compaction_that_was_asked_for_opens_an_epoch(is_streamed: bool) -> No
 
 def test_the_pass_that_compacts_is_in_the_bill() -> None:
     counters = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "input_tokens": 10, "output_tokens": 5}
-    passed = {"type": "compaction", "input_tokens": 100, "output_tokens": 7, "cache_read_input_tokens": 50, "cache_creation_input_tokens": 0}
+    passed = {"type": "compaction", **counters, "input_tokens": 100, "output_tokens": 7, "cache_read_input_tokens": 50}
     usage = claude().usage({"usage": {**counters, "iterations": [passed, {"type": "message", **counters}]}})
     assert (usage.fresh, usage.read, usage.output) == (110, 50, 12)
 
@@ -223,9 +264,6 @@ def test_what_a_server_tool_gave_is_marked_where_anything_is() -> None:
 
 
 def status(body: Any, betas: str = "", version: str = "2026-10-21", expected: int = 200) -> int:
-    from contextkit.server.answer import MESSAGES, answer
-    from contextkit.server.state import Clock, State
-
     headers = {"authorization": "any", "anthropic-version": version, "anthropic-beta": betas}
     outcome = answer(State(Clock(0.0, is_frozen=True), None, None), MESSAGES, headers, canonical(body))
     assert outcome.status == expected, outcome.chunks[0][:300]
@@ -307,10 +345,6 @@ def test_a_field_in_beta_needs_its_header_here_and_there(row: Any) -> None:
 
 
 def test_every_header_is_one_the_sdk_knows() -> None:
-    from typing import get_args
-
-    from anthropic.types.anthropic_beta_param import AnthropicBetaParam
-
     known = {name for choice in get_args(AnthropicBetaParam) for name in get_args(choice)}
     named = {header for row in FIELDS for header in row.headers} | {header for headers in BLOCKS.values() for header in headers}
     assert named <= known
@@ -366,10 +400,11 @@ def test_thinking_that_no_longer_holds_is_dropped_where_that_is_asked_for() -> N
     thought = {"parts": [{"type": "thinking", "thinking": "hm " * 50}, {"type": "text", "text": "one"}]}
     binding = "thinking-binding-controls-2026-08-01"
     asked: Any = {"model": "claude-opus-5-5", "max_tokens": 99, "system": SYSTEM, "messages": [{"role": "user", "content": "Go."}]}
-    adaptive = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    adaptive: Any = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     with LocalServer([thought] * 4) as server, anthropic.Anthropic(base_url=server.url, api_key="any") as client:
         reply = client.messages.create(**asked)
-        asked["messages"] += [{"role": "assistant", "content": [block.to_dict() for block in reply.content]}, {"role": "user", "content": "On."}]
+        said = [block.to_dict() for block in reply.content]
+        asked["messages"] += [{"role": "assistant", "content": said}, {"role": "user", "content": "On."}]
         asked["messages"][0]["content"] = "Went."
         with pytest.raises(anthropic.BadRequestError, match=r"messages\.1\.content\.0"):
             client.messages.create(**asked)
@@ -457,3 +492,28 @@ def test_edits_cost_one_walk_and_nothing_where_there_are_none() -> None:
     managed = {"model": MODEL, "context_management": {"edits": [CLEAR_USES]}}
     shadow, told = seen(Layout(layout.track, layout.n), managed)
     assert shadow is not layout.track and told == [] and list(shadow.digests) == list(layout.track.digests)
+
+
+# ---- the page
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def table() -> str:
+    """Fields in beta, as the page has them."""
+    rows = "".join(f"| `{row.field}` | {', '.join(f'`{header}`' for header in row.headers)} |\n" for row in FIELDS)
+    return f"| field | header, one of |\n|---|---|\n{rows}"
+
+
+def test_the_page_lists_every_field_in_beta() -> None:
+    page = (ROOT / "docs" / "claude.md").read_text(encoding="utf-8")
+    assert f"<!-- table: betas -->\n{table()}<!-- end -->" in page
+
+
+def test_the_example_is_billed_as_it_predicts() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "ANTHROPIC_API_KEY"}
+    asked = [sys.executable, str(ROOT / "examples" / "claude.py")]
+    done = subprocess.run(asked, capture_output=True, text=True, env=environment, check=True, timeout=60)
+    lines = [line for line in done.stdout.splitlines() if "results cleared" in line]
+    assert len(lines) == 7 and lines[-1].startswith("5 results cleared")
+    assert all(line.split(", ", 1)[1].split(" tokens")[0] == line.split("cache, ")[1].split(" billed")[0] for line in lines)

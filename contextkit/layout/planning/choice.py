@@ -94,12 +94,12 @@ def choose(track: Track, n: int, previous: int, rules: Plan, known: Known, share
 def _again(choice: Choice, previous: int, written: dict[str, int]) -> dict[str, int]:
     """The end of the request before, where the tail does not see to it: nothing new is written, or what was written has lapsed."""
     known, is_short = choice.known, choice.read_end < previous
-    if "tail" not in written:  # a side call may write it for the conversation it interrupts; else what is there is read
+    place: int | None = None
+    if choice.rules.has_tail and "tail" not in written:  # a side call may write it for what it interrupts; else what is there is read
         place = markable(choice.track, previous) if not is_short or _is_aside(choice) else choice.places.previous
-        return {} if place is None or choice.track.ends_tokens[place] < choice.rules.min_tokens else {"bridge": place}
-    is_lapsed = known.left.epoch == known.epoch and is_short and previous <= max(written.values())
-    end = markable(choice.track, previous, previous - 1) if is_lapsed else None
-    return {"bridge": end} if end is not None and "bridge" not in written else {}  # below a later mark it costs nothing
+    elif "tail" in written and "bridge" not in written and is_short and known.left.epoch == known.epoch:
+        place = markable(choice.track, previous, previous - 1)  # below a later mark it costs nothing
+    return {} if place is None or choice.track.ends_tokens[place] < choice.rules.min_tokens else {"bridge": place}
 
 
 def _is_aside(choice: Choice) -> bool:

@@ -25,7 +25,8 @@ from contextkit.lint.source.files import SourceFile, source_files
 from contextkit.lint.source.rule import Flow, Pattern
 from contextkit.lint.source.summary import Module, Site, Source
 from contextkit.lint.source.tables import sanitizers, sinks
-from contextkit.lint.source.walk.statements import CodedPattern, Walk
+from contextkit.lint.source.walk.statements import Walk
+from contextkit.lint.source.watch.watching import CodedPattern
 
 UNREADABLE = "CK000"
 """Code of a file that cannot be read."""
@@ -35,6 +36,8 @@ _SMALL = 1_500_000
 """Bytes of source below which one process is faster than several."""
 _CHUNK = 1_000_000
 """Bytes of source one worker takes at a time."""
+_BEGINNING = 4_000
+"""Bytes in which it is looked for words at first."""
 _RECURSION = 12_000
 """Depth of Python calls while a file is walked: an expression of some thousand levels is still read."""
 _SOURCE_WORDS = re.compile(
@@ -164,7 +167,8 @@ class _Reader:
         if file.n_bytes > MAX_BYTES:
             _fault(module, f"{file.n_bytes:,} bytes: longer than the {MAX_BYTES:,} a source file is read up to")
             return
-        source = Path(file.path).read_bytes()
+        with open(file.path, "rb", 0) as stream:  # noqa: PTH123
+            source = stream.read()
         if b"\0" in source:
             _fault(module, "not Python: it holds null bytes", source.count(b"\n", 0, source.index(b"\0")) + 1)
             return
@@ -181,9 +185,11 @@ class _Reader:
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
 
     def _may_matter(self, source: bytes) -> bool:
+        beginning = source[:_BEGINNING]
+        if any(word in beginning for word in sinks.FREQUENT):
+            return True
         is_named = self.words and self.words.search(source)
-        asked = sinks.WORDS.search(source) or _SOURCE_WORDS.search(source) or any(one[1].words for one in self.walk.may_match(source))
-        return bool(is_named or asked)
+        return bool(is_named or sinks.WORDS.search(source) or _SOURCE_WORDS.search(source) or self.walk.has_a_word(source))
 
 
 def as_utf8(source: bytes) -> bytes:

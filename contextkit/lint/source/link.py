@@ -64,6 +64,7 @@ class Program:
             for function in module.functions.values():
                 self.owners.setdefault(function.name, (module, function))
         self._resolved: dict[str, str] = {}
+        self._callees: dict[str, str] = {}
         self._returned: dict[str, Ends] = {}
         self._known: dict[tuple[str, int, int, str], Ends] = {}
         self.callers = self._callers()
@@ -132,11 +133,14 @@ class Program:
 
     def callee(self, name: str) -> str:
         """The function a call of this name runs: of a class, its constructor."""
-        full = self.resolve(name)
-        module, rest = self._split(full)
-        if module is not None and rest in module.classes:
-            return self._member(module, rest, "__init__", _HOPS) or full
-        return full
+        found = self._callees.get(name)
+        if found is None:
+            found = self.resolve(name)
+            module, rest = self._split(found)
+            if module is not None and rest in module.classes:
+                found = self._member(module, rest, "__init__", _HOPS) or found
+            self._callees[name] = found
+        return found
 
     def is_once(self, function: Function, depth: int = 4) -> bool:
         """Whether a session runs it once: a constructor, or called from there only."""

@@ -203,8 +203,7 @@ LATE: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 }
 """How a tool that comes late is announced → (role, blocks)."""
 def begun(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What an epoch begins with: the caller's words, or the compaction the model wrote, which goes back in its own turn
-    (anthropic/types/beta/beta_compaction_block_param.py)."""
+    """What an epoch begins with: the caller's words, or the model's compaction, in its own turn (beta_compaction_block_param.py)."""
     blocks = blocks_of(body["summary"])
     return "assistant" if blocks and blocks[0]["type"] == "compaction" else "user", blocks
 

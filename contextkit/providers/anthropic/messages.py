@@ -37,17 +37,14 @@ from contextkit.providers.anthropic.blocks import (
     tidied,
     tool_trait,
 )
-from contextkit.providers.anthropic.editing import EFFECTS, SERVED, seen
+from contextkit.providers.anthropic.prompt import TTLS, lifetime, prompt
 from contextkit.providers.changes.betas import lacking
-from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.changes.mechanisms import noticing, set_by, settings_for
+from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
-from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
 from contextkit.providers.provider import Parsed, Reply, Turn
 
-TTLS = {"5m": 300, "1h": 3600}
-"""`cache_control.ttl` → seconds (anthropic/types/cache_control_ephemeral_param.py)."""
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
 _FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}
 _RUNS = frozenset({"tool_use", "tool_result"})
@@ -60,27 +57,6 @@ GRAMMAR = Grammar(
     marker=lambda ttl: _MARKERS[ttl],
     message_tokens=3,
 )
-KEYING = Keying(
-    levels={"model": TOOLS, "inference_geo": TOOLS, "speed": SYSTEM, "container.skills": SYSTEM, "output_config.format": MESSAGES},
-    neutral=frozenset({
-        "max_tokens", "stop_sequences", "metadata", "stream", "service_tier", "cache_control", "diagnostics",
-        "temperature", "top_p", "top_k", "betas", "context_management", "compaction", "mcp_servers", "container", "fallbacks",
-        "fallback_credit_token", "billing_policy", "anthropic_version", "anthropic_beta", "thinking.display", "thinking.block_binding",
-    }),
-    defaults={
-        "speed": "standard", "tool_choice": {"type": "auto"}, "thinking": {"type": "disabled"}, "output_config.effort": "high",
-    },
-    flags={"image": MESSAGES, "citations": SYSTEM, "web_search": SYSTEM, "web_fetch": SYSTEM},
-)  # fmt: skip
-"""What invalidates what (prompt-caching docs). Not published, and assumed: inference_geo separates pools; `output_config.format` costs the
-messages, as the structured outputs docs say, and no level before them; the list of skills stands in the system prompt; the rest of a
-container, MCP servers beside their toolset, and a fallback's own model are in no key."""
-_SPLIT = {
-    "output_config": ("effort", "format", "task_budget"), "thinking": ("display", "block_binding"), "container": ("skills",),
-}  # fmt: skip
-"""Parameter → fields of it that are keyed apart from the rest of it, each as `parameter.field`."""
-
-
 class AnthropicMessages:
     """A Claude model behind `client.messages.create`.
 
@@ -103,7 +79,8 @@ class AnthropicMessages:
         long_ttl, ttl = (TTLS["1h"], "5m") if ttl == "auto" and head_ttl is None else (0, ttl)
         head_ttl = head_ttl or ttl
         if ttl not in tuple(TTLS) or head_ttl not in tuple(TTLS) or TTLS[head_ttl] < TTLS[ttl]:
-            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: each is '5m' or '1h', and the head's may not be the shorter one; or ttl='auto' alone")
+            rule = "each is '5m' or '1h', and the head's may not be the shorter one; or ttl='auto' alone"
+            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: {rule}")
         self.model: Model = model_named(model)
         self.name = self.model.provider
         self.betas = _names(betas)
@@ -138,7 +115,7 @@ class AnthropicMessages:
     def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees: what edits leave, explicit marks, and the automatic ones. Raises `UsageError` for a thread."""
         _check_thread(params)
-        return _prompt(layout, params)
+        return prompt(layout, params)
 
     def parse(self, body: Json) -> Parsed:
         """A request body of this endpoint."""
@@ -183,7 +160,7 @@ def _check(params: Mapping[str, Json], betas: tuple[str, ...]) -> None:
 
 def _check_thread(params: Mapping[str, Json]) -> None:
     if params.get("thread") is not None:
-        raise UsageError("thread: a thread keeps the conversation at Anthropic, without cache_control, thinking or edits; the log keeps it here")
+        raise UsageError("thread: it keeps the conversation at Anthropic, without cache_control, thinking or edits; the log keeps it here")
 
 
 def parse(body: Json) -> Parsed:
@@ -197,10 +174,10 @@ def parse(body: Json) -> Parsed:
     for found in _cuts(fields, model.name):
         track.append(found.piece)
         if found.marker is not None and found.piece.is_markable:
-            marks.append(Breakpoint(len(track) - 1, _lifetime(found.marker), LOOKBACK))
+            marks.append(Breakpoint(len(track) - 1, lifetime(found.marker), LOOKBACK))
     params = {name: value for name, value in fields.items() if name not in _SEGMENTS}
     layout = Layout(track, len(track), tuple(marks))
-    return Parsed(model.name, params, layout, _prompt(layout, params))
+    return Parsed(model.name, params, layout, prompt(layout, params))
 
 
 def _cuts(fields: Mapping[str, Json], model: str) -> Iterator[Cut]:
@@ -259,51 +236,7 @@ def _set(block: Mapping[str, Json] | None, role: str, model: str, extras: Mappin
 
 def without(parsed: Parsed, segments: Collection[int]) -> Parsed:
     """The same request, where the API leaves segments out: thinking that no longer holds, and is to be dropped."""
-    return replace(parsed, prompt=_prompt(parsed.layout, {"model": parsed.model, **parsed.params}, segments))
-
-
-def _prompt(layout: Layout, params: Mapping[str, Json], dropped: Collection[int] = ()) -> Prompt:
-    track, n = seen(layout, params, dropped)[0], layout.n
-    flags = layout.track.raised(n)
-    keys = namespaces(KEYING, dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS))
-    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
-    marks = _with_automatic(layout, params.get("cache_control"))
-    marks = _with_served(track, n, marks) if SERVED in flags and marks else marks
-    return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, marks, n)
-
-
-def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """Parameters, the fields that count by themselves apart."""
-    for name, value in params.items():
-        fields = _SPLIT.get(name, ()) if isinstance(value, dict) else ()
-        rest = {key: inner for key, inner in value.items() if key not in fields} if fields else value
-        yield from ((f"{name}.{field}", value.get(field)) for field in fields)
-        yield from ((name, rest),) if rest or not fields else ()
-
-
-def _with_automatic(layout: Layout, marker: Json) -> tuple[Breakpoint, ...]:
-    """A top-level `cache_control` marks the last block that can carry one, unless that one is marked."""
-    if marker is None:
-        return layout.breakpoints
-    place = next((i for i in range(layout.n - 1, -1, -1) if layout.track.marks[i] >= 0), None)
-    if place is None or any(mark.segment == place for mark in layout.breakpoints):
-        return layout.breakpoints
-    return (*layout.breakpoints, Breakpoint(place, _lifetime(marker), LOOKBACK))
-
-
-def _with_served(track: Track, n: int, marks: tuple[Breakpoint, ...]) -> tuple[Breakpoint, ...]:
-    """What a server's tool gave is marked for five minutes where anything is (prompt-caching docs): the last of it, and where a mark behind
-    it asks for longer not at all, which is assumed."""
-    place = next((i for i in range(n - 1, -1, -1) if track.runs[i] == SERVED), None)
-    if place is None or any(mark.segment == place or (mark.segment > place and mark.ttl_seconds > TTLS["5m"]) for mark in marks):
-        return marks
-    return tuple(sorted((*marks, Breakpoint(place, TTLS["5m"], LOOKBACK)), key=lambda mark: mark.segment))
-
-
-def _lifetime(marker: Json) -> int:
-    """Seconds a marker asks for."""
-    ttl = expect(marker, dict, "cache_control", "an object").get("ttl") or "5m"
-    return TTLS[expect(ttl if ttl in tuple(TTLS) else None, str, "cache_control.ttl", "'5m' or '1h'")]
+    return replace(parsed, prompt=prompt(parsed.layout, {"model": parsed.model, **parsed.params}, segments))
 
 
 def _turns(body: Json, model: str) -> Iterator[Turn]:

@@ -51,8 +51,9 @@ _TITLES = {
 
 def _sendable(block: Mapping[str, Json]) -> Mapping[str, Json]:
     """A block as a request takes it back: citations with their title, null or not, and without the file id the API adds to them."""
-    cited = block.get("citations")
-    return {**block, "citations": list(map(_sendable_citation, cited))} if isinstance(cited, list) else block
+    cited, inside = block.get("citations"), block.get("content") if block.get("type") == "mcp_tool_result" else None
+    known = {"citations": list(map(_sendable_citation, cited))} if isinstance(cited, list) else {}
+    return {**block, **known, **({"content": list(map(_sendable, inside))} if isinstance(inside, list) else {})}
 
 
 def _sendable_citation(citation: Mapping[str, Json]) -> Json:

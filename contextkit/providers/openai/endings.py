@@ -89,14 +89,18 @@ def advances(before: str, run: str, opens: bool) -> bool:
 def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
     """What to mark: the head, since the implicit mark moves with the conversation; the tail too where there is no implicit mark.
 
-    Raises `UsageError` for a lifetime the model does not offer.
+    `auto` lets the long lifetime be chosen place by place, where the model has one. Raises `UsageError` for a lifetime it does not offer.
     """
-    if TTLS.get(ttl) not in (*model.ttls_seconds, TTLS["30m"]):
+    if ttl != "auto" and TTLS.get(ttl) not in (*model.ttls_seconds, TTLS["30m"]):
         raise UsageError(f"ttl={ttl!r}: {model.name} has no such lifetime, leave ttl out")
     options = _options(params)
     seconds = TTLS.get(options.get("ttl", ttl), TTLS["30m"])
-    has_marks = model.cache == "breakpoints"
-    return Plan(has_marks, has_marks and options.get("mode") == "explicit", seconds, seconds, 0, 1)
+    has_marks, mode = model.cache == "breakpoints", options.get("mode", "implicit")
+    return Plan(
+        has_marks, has_marks and mode == "explicit", seconds, seconds, 0, 1, most=_WRITTEN[mode],
+        long_ttl_seconds=TTLS["12h"] if has_marks and ttl == "auto" else 0,
+        implicit_lookback=_ENDINGS if has_marks and mode == "implicit" else 0,
+    )  # fmt: skip
 
 
 def marks_of(track: Track, cuts: list[Cut], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:

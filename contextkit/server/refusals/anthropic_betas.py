@@ -16,9 +16,10 @@ from contextkit.providers.changes.betas import BINDING, BLOCKS, MESSAGE_FIELDS, 
 from contextkit.server.refusals.anthropic_shape import NEW_VERSION, VERSIONS, invalid, placed
 from contextkit.server.refusals.refusal import ARRAY, OBJECT, WHOLE, Asked, Early, Refusal, Sent
 
+_CLAUDE_API = ("diagnostics", "inference_geo", "mcp_servers", "container", "thread", "fallbacks", "speed")
 _NOT_THERE: Mapping[str, tuple[str, ...]] = {
-    "Amazon Bedrock": ("cache_control", "compaction", "diagnostics", "inference_geo", "mcp_servers", "container", "thread", "fallbacks", "speed"),
-    "Google Cloud": ("diagnostics", "inference_geo", "mcp_servers", "container", "thread", "fallbacks", "speed"),
+    "Amazon Bedrock": ("cache_control", "compaction", *_CLAUDE_API),
+    "Google Cloud": _CLAUDE_API,
 }
 """Platform → fields it does not take. The marker is what the prompt-caching docs say of InvokeModel, compaction what its own page says,
 diagnostics are the Claude API's alone; the rest is read from the feature pages' lists of platforms and not certain."""

@@ -66,8 +66,8 @@ _BLOCKS: dict[str, dict[str, Kind]] = {
     "server_tool_use": {"id": TEXT, "name": TEXT, "input": OBJECT},
     "tool_reference": {"tool_name": TEXT},
     "container_upload": {"file_id": TEXT},
-    **dict.fromkeys(SERVER_RESULTS, {"tool_use_id": TEXT}),
-    **dict.fromkeys(("browser_state", "compaction", "mcp_tool_use", "mcp_tool_listing", "fallback"), {}),
+    **{name: {"tool_use_id": TEXT} for name in SERVER_RESULTS},
+    **{name: {} for name in ("browser_state", "compaction", "mcp_tool_use", "mcp_tool_listing", "fallback")},
 } | {name: {"tool": OBJECT} for name in ("tool_addition", "tool_removal")}  # fmt: skip
 """Type of block → fields it cannot do without."""
 _OPTIONAL = kinds(flags=(FLAG, "is_error"), content=(TEXT_OR_ARRAY, "content"))
@@ -135,7 +135,8 @@ def created(sent: Sent) -> Iterator[Refusal]:
 
 def posted(sent: Sent) -> Iterator[Refusal]:
     """The same where a platform's client has put the version and the betas into the body."""
-    return _fields(sent.body, _CREATED | kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta")), ("max_tokens", "messages", "model"))
+    abroad = kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta"))
+    return _fields(sent.body, _CREATED | abroad, ("max_tokens", "messages", "model"))
 
 
 def counted(sent: Sent) -> Iterator[Refusal]:

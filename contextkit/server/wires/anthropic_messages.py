@@ -16,8 +16,8 @@ from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.anthropic.editing import seen
 from contextkit.server.diagnostics import anthropic_diagnosis
 from contextkit.server.refusals import anthropic as refusals
-from contextkit.server.refusals.anthropic_shape import invalid
 from contextkit.server.refusals.anthropic_betas import dropped, transformations
+from contextkit.server.refusals.anthropic_shape import invalid
 from contextkit.server.refusals.refusal import Asked, Refusal
 from contextkit.server.replies import Part
 from contextkit.server.wires.eventstream import CONTENT_TYPE, frame
@@ -101,7 +101,7 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
 
 def whole(answer: Answer) -> Json:
     """A `Message`."""
-    return _message(answer, _said(answer), usage(answer.usage, answer.thinking_tokens)) | _ending(answer) | answer.told
+    return _message(answer, _said(answer), usage(answer.usage, answer.thinking_tokens)) | _ending(answer) | dict(answer.told)
 
 
 def stream(answer: Answer) -> Stream:
@@ -192,7 +192,8 @@ WIRE = Wire(
     dropped=dropped, told=told,
 )  # fmt: skip
 INVOKE = replace(
-    WIRE, family="aws", workspace="", early=refusals.ABROAD["Amazon Bedrock"], stream=framed, stream_type=CONTENT_TYPE, id_header="x-amzn-requestid",
+    WIRE, family="aws", workspace="", early=refusals.ABROAD["Amazon Bedrock"], stream=framed, stream_type=CONTENT_TYPE,
+    id_header="x-amzn-requestid",
     error_event=lambda refusal: frame("modelStreamErrorException", {"message": refusal.message}, "exception"),
 )  # fmt: skip
 """`POST /model/{modelId}/invoke` of Amazon Bedrock: caches belong to an organisation, not to a workspace."""

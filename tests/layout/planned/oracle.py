@@ -63,10 +63,11 @@ class Oracle:
         long = {one[0] for one in live if one[2] == LONG}
         found: dict[Held, float] = {}
         tried = set()
-        for marks, reach, kept in self.sets(index):
+        for marks, reach, useful in self.sets(index):
             self.n_tried += 1
             hit = next((one for one in live if one[0] in reach), None)
-            for kept, last, last_long in self.lifetimes(index, marks, hit[0] if hit else -1, long) if self.is_auto else ((kept, marks[-1:], ()),):
+            ways = self.lifetimes(marks, hit[0] if hit else -1, long) if self.is_auto else iter([(useful, marks[-1:], ())])
+            for kept, last, last_long in ways:
                 if (kept, last, last_long, hit) in tried:
                     continue
                 tried.add((kept, last, last_long, hit))
@@ -107,9 +108,9 @@ class Oracle:
         return sorted({at[tracks[i].digests[place]] for i in range(index) for place in self.places[i] if tracks[i].digests[place] in at})
 
     def lifetimes(
-        self, index: int, marks: tuple[int, ...], hit: int, long: set[int]
+        self, marks: tuple[int, ...], hit: int, long: set[int]
     ) -> Iterator[tuple[tuple[tuple[int, int], ...], tuple[int, ...], tuple[int, ...]]]:
-        """Every order of lifetimes, longer ones first. None makes a live short entry long: the cache would for nothing, nobody promises it."""
+        """Every order of lifetimes, longer ones first; none makes a live short entry long for nothing, which nobody promises."""
         for n_long in range(len(marks) + 1):
             if all(mark > hit or mark in long for mark in marks[:n_long]):
                 kept = tuple((mark, LONG if number < n_long else SHORT) for number, mark in enumerate(marks))

@@ -85,7 +85,8 @@ def _found(session: Session, index: int, row: Json) -> Marks:
 def python_with(folder: Path | None, package: str) -> Path | None:
     """An interpreter below `folder` (one virtual environment a folder) that can import `package`."""
     found = sorted(folder.glob("*/bin/python")) + sorted(folder.glob("*/Scripts/python.exe")) if folder else []
-    return next((one for one in found if not subprocess.run([str(one), "-c", f"import {package}"], capture_output=True).returncode), None)
+    tries = ((one, subprocess.run([str(one), "-c", f"import {package}"], capture_output=True, check=False)) for one in found)
+    return next((one for one, done in tries if not done.returncode), None)
 
 
 def version_of(python: Path, package: str) -> str:

@@ -62,7 +62,8 @@ def _session(name: str, model: str, recording: Recording) -> tuple[Session, list
             if event.stop not in ("aborted", "error") and messages and messages[-1]["role"] == "user":
                 calls.append(_asked({**head, "messages": [dict(one, content=list(one["content"])) for one in messages]}, calls))
                 times.append(event.started_at)
-                messages.append({"role": "assistant", "content": [skeleton.block(part) for part in event.parts] or [skeleton.block(Text(" "))]})
+                said = [skeleton.block(part) for part in event.parts] or [skeleton.block(Text(" "))]
+                messages.append({"role": "assistant", "content": said})
         elif isinstance(event, ResultSaid):
             content = [{"type": "text", "text": skeleton.number("".join(getattr(part, "text", "x" * 4_000) for part in event.parts))}]
             _said(messages, {"type": "tool_result", "tool_use_id": event.call_id, "content": content})
@@ -101,7 +102,8 @@ def agent_traces(folder: Path) -> Iterator[tuple[Session, list[float]]]:
             body = {"model": "claude-sonnet-5-5", "max_tokens": 64, "system": [], "messages": _merged(messages)}
             calls.append(_asked(body, calls))
             times.append(row["timestamp"] / 1e6)
-        yield Session(f"{path.parent.name}/{path.name[:8]}", model_named("claude-sonnet-5-5"), _LAW, tuple(skeleton.sizes), tuple(calls)), times
+        name = f"{path.parent.name}/{path.name[:8]}"
+        yield Session(name, model_named("claude-sonnet-5-5"), _LAW, tuple(skeleton.sizes), tuple(calls)), times
 
 
 def _merged(messages: list[Json]) -> list[Json]:

@@ -122,8 +122,8 @@ def sized(track: Track, sizes: tuple[int, ...]) -> Track:
 
 
 def prompt_of(track: Track, marks: tuple[Breakpoint, ...]) -> Prompt:
-    n = len(track)
-    return Prompt((b"t", b"s", b"m"), (track.level_ends[0], track.level_ends[1]), track.digests, track.ends_tokens, track.positions, marks, n)
+    keys, ends = (b"t", b"s", b"m"), (track.level_ends[0], track.level_ends[1])
+    return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, marks, len(track))
 
 
 class Writer:
@@ -147,7 +147,8 @@ class Writer:
 
     def tools(self) -> Json:
         n = self.random.choice((0, 1, 4, 12))
-        tools = [{"name": f"t{i}", "description": self.number(self.random.randint(60, 900)), "input_schema": {"type": "object"}} for i in range(n)]
+        sizes = [self.number(self.random.randint(60, 900)) for _ in range(n)]
+        tools = [{"name": f"t{i}", "description": size, "input_schema": {"type": "object"}} for i, size in enumerate(sizes)]
         return {"tools": tools} if tools else {}
 
     def system(self) -> Json:
@@ -155,12 +156,8 @@ class Writer:
         return {"system": [self.text(size * self.random.uniform(0.7, 1.3)) for size in sizes]}
 
     def grown(self) -> float:
-        share, tokens = self.random.random(), 0.0
-        for part, tokens in self.law.growths:
-            share -= part
-            if share < 0:
-                break
-        return tokens * self.random.uniform(0.6, 1.4)
+        shares, tokens = zip(*self.law.growths, strict=True)
+        return float(self.random.choices(tokens, shares)[0]) * self.random.uniform(0.6, 1.4)
 
     def user(self) -> Json:
         n = self.random.choice((1, 1, 1, 2, 26)) if self.random.random() < 0.25 else 1
@@ -176,8 +173,9 @@ class Writer:
         said: list[Json] = [self.text(tokens / 10)]
         done: list[Json] = []
         for index in range(n):
-            said.append({"type": "tool_use", "id": f"c{len(self.sizes)}_{index}", "name": "t0", "input": {"n": self.number(tokens / 10 / n)}})
-            done.append({"type": "tool_result", "tool_use_id": said[-1]["id"], "content": [self.text(0.8 * tokens / n)]})
+            name = f"c{len(self.sizes)}_{index}"
+            said.append({"type": "tool_use", "id": name, "name": "t0", "input": {"n": self.number(tokens / 10 / n)}})
+            done.append({"type": "tool_result", "tool_use_id": name, "content": [self.text(0.8 * tokens / n)]})
             if n == 30 and self.random.random() < 0.9:  # thoughts between calls: many positions
                 said.append(self.text(tokens / 100))
         if n == 30:
@@ -216,7 +214,7 @@ class Writer:
         self.kinds.add("fan")
         shared = [*self.messages, {"role": "assistant", "content": [self.text(150)]}]
         n_shared = n_segments({**self.head, "messages": shared})
-        for number in range(n):
+        for _ in range(n):
             self.n_lanes += 1
             task = {"role": "user", "content": [self.text(self.random.randint(40, 400))]}
             self.ask([*shared, task], self.n_lanes, self.last, shared=n_shared, is_last=True)
@@ -245,7 +243,8 @@ def shared_segments(one: Json, other: Json) -> int:
 
 LAWS = (  # share of gaps within five minutes, within an hour, longer; share of calls that are the last
     ((0.95, 0.04, 0.01), 0.02), ((0.90, 0.08, 0.02), 0.05), ((0.75, 0.22, 0.03), 0.08), ((0.45, 0.50, 0.05), 0.10),
-    ((0.35, 0.60, 0.05), 0.10), ((0.97, 0.02, 0.01), 0.20), ((0.90, 0.05, 0.05), 0.40), ((0.08, 0.02, 0.90), 0.10), ((0.9, 0.05, 0.05), 0.85),
+    ((0.35, 0.60, 0.05), 0.10), ((0.97, 0.02, 0.01), 0.20), ((0.90, 0.05, 0.05), 0.40), ((0.08, 0.02, 0.90), 0.10),
+    ((0.9, 0.05, 0.05), 0.85),
 )  # fmt: skip
 _KINDS_OF_GROWTH = (
     ((0.66, 445.0), (0.26, 1_900.0), (0.07, 6_900.0), (0.01, 24_000.0), (0.0, 64_000.0)),

@@ -41,7 +41,7 @@ from contextkit.lint.rules.callsites import is_model_call, keyword, last_name, t
 from contextkit.lint.rules.marking import module_of, resolved
 from contextkit.lint.rules.marks import estimated, is_reached, marks_of, n_tokens
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.walk.pieces import functions_in, walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _READ = 0.5
@@ -64,7 +64,7 @@ def _gathered(node: ast.Call, view: View) -> Iterator[Hit]:
 
 def _shares_a_head(name: str, view: View) -> bool:
     """Whether a function of the file asks a model, with instructions or tools that are the same each time."""
-    found = [part for part in walk(module_of(view)) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.name == name]
+    found = [part for part in functions_in(module_of(view)) if part.name == name]
     calls = [call for one in found for call in walk(one) if isinstance(call, ast.Call) and is_model_call(call, view)]
     return any(keyword(call, *_HEADS) is not None or _has_system_message(one) for call in calls for one in found)
 

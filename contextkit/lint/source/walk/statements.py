@@ -7,38 +7,25 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.source.rule import Hit, Kind, Pattern, Sink
+from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
-from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.pieces import keeps_its_result, last_name, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
-from contextkit.lint.source.words import Words, longest_name
+from contextkit.lint.source.watch.watching import CodedPattern, Watching
 
-CodedPattern = tuple[str, Pattern]
-"""A hazard's code and one of its patterns."""
 _FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
 _NOQA = re.compile(rb"#\s*noqa(?!\w)(?::\s*([A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef})
-_AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
-"""Statements a pattern is shown when the walk has been through them; others are shown before."""
 Env = dict[str, Value]
-_Group = tuple[bytes, ...]
-_Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[_Group, ...]]
-"""A hazard's code, how it is looked for, and groups of words: one of each stands in the node."""
-_Standing = tuple[str, Pattern, tuple[_Group, ...]]
-"""A hazard's code, one of its patterns that may match in a file, and the groups of words of which one stands in the node."""
-_Watch = tuple[dict[type, Handler], dict[type, list[_Wanted]], frozenset[type]]
-"""Handlers with the patterns of some part of a file around them, those patterns by type of node, and those types."""
 
 
-class Walk(Assignments):
+class Walk(Watching):
     """One walk after the other, for all files of a worker."""
 
     def __init__(
@@ -49,9 +36,7 @@ class Walk(Assignments):
         met: dict[str, sinks.Arguments],
         names: dict[str, Sink],
     ) -> None:
-        self.patterns = [(code, pattern, _groups(pattern)) for code, pattern in patterns]
-        self.matching: tuple[bytes, list[_Standing]] = b"", []
-        self.words = Words({part for _, _, groups in self.patterns for parts, _ in groups for part in parts})
+        self.look_for(patterns)
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
         self.known_calls = {}
@@ -90,9 +75,9 @@ class Walk(Assignments):
         self.waiting: list[tuple[AnyFunction, Scope, str, tuple[ast.AST, ...]]] = []
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
         self.branches, self.orders, self.annotations = 0, [], {}
-        self.may_mark, self.choices, self.tool_loops = b"cache_control" in source, [], 0
+        self.choices, self.tool_loops = [], 0
+        self.watch()
         self._comments()
-        self._watch()
         self._names_of(tree.body)
         module.functions[MODULE_BODY] = self.scope.function
         self.body(tree.body)
@@ -101,122 +86,26 @@ class Walk(Assignments):
         while self.waiting:
             self._function(*self.waiting.pop(0))
 
-    def may_match(self, source: bytes) -> list[_Standing]:
-        """The patterns whose words stand in a file, and of their words those that do."""
-        if self.matching[0] is not source:
-            standing, found = self.words.standing_in(source), list[_Standing]()
-            for code, pattern, groups in self.patterns:
-                for parts, _ in groups:
-                    if parts.isdisjoint(standing):
-                        break
-                else:
-                    near = tuple(tuple(word for word, part in words.items() if part in standing) for _, words in groups)
-                    if pattern.is_near or not pattern.words:
-                        found.append((code, pattern, near))
-                    elif any(word in source for word in near[0]):
-                        found.append((code, pattern, near[1:]))
-            self.matching = source, found
-        return self.matching[1]
-
     def _comments(self) -> None:
-        lines = self.source.splitlines() if b"frozen" in self.source or b"noqa" in self.source or b"NOQA" in self.source else []
-        self.frozen_lines = frozenset(at for at, line in enumerate(lines, 1) if b"frozen" in line and _FROZEN.search(line))
-        for at, line in enumerate(lines, 1):
-            found = _NOQA.search(line) if b"#" in line else None
+        self.frozen_lines = frozenset[int]()
+        if self.may_freeze and _FROZEN.search(self.source):
+            self.frozen_lines = frozenset(at for at, line in enumerate(self._all_lines(), 1) if b"frozen" in line and _FROZEN.search(line))
+        for word in self.silencing:
+            self._silence(word)
+
+    def _silence(self, word: bytes) -> None:
+        starts, at = [*self._index(), len(self.source)], self.source.find(word)
+        while at >= 0:
+            line = bisect_right(starts, at)
+            end = starts[line]
+            found = _NOQA.search(self.source, starts[line - 1], end)
             if found:
-                self.module.silenced[at] = frozenset(re.split(r"[\s,]+", (found[1] or b"").decode().upper().strip())) - {""}
+                self.module.silenced[line] = frozenset(re.split(r"[\s,]+", (found[1] or b"").decode().upper().strip())) - {""}
+            at = self.source.find(word, end)
 
-    # Patterns -------------------------------------------------------------------------------------------------------------
-
-    def _watch(self) -> None:
-        """Puts the patterns this file may match around the handlers of their node types."""
-        wanted: dict[type, list[_Wanted]] = {}
-        for code, pattern, near in self.may_match(self.source):
-            for kind in pattern.nodes:
-                wanted.setdefault(kind, []).append((code, pattern.find, near))
-        self.groups = [*dict.fromkeys(group for rows in wanted.values() for _, _, groups in rows for group in groups)]
-        self.places = {group: 1 << place for place, group in enumerate(self.groups)}
-        self.watches: dict[int, _Watch] = {}
-        self.everything = wanted
-        self._look_for(wanted)
-
-    def _look_for(self, wanted: dict[type, list[_Wanted]]) -> _Watch:
-        """Puts patterns around the handlers of their node types."""
-        table = dict(self.plain)
-        for kind, rows in wanted.items():
-            plain = self.plain.get(kind)
-            if plain is not None and kind not in _FUNCTIONS:
-                is_before = issubclass(kind, ast.stmt) and kind not in _AFTER
-                table[kind] = (self._shown_before if is_before else self._shown_after)(plain, rows)
-        self.table, self.wanted, self.watched_types = found = table, wanted, frozenset(wanted)
-        return found
-
-    def _look_inside(self, node: AnyFunction) -> None:
-        """Only patterns whose words stand in a function are asked about its nodes."""
-        start, end = self.bytes_at(node)
-        find_word, standing, bit = self.source.find, 0, 1
-        for group in self.groups:
-            for word in group:
-                if find_word(word, start, end) >= 0:
-                    standing |= bit
-                    break
-            bit <<= 1
-        known = self.watches.get(standing)
-        if known is not None:
-            self.table, self.wanted, self.watched_types = known
-            return
-        wanted: dict[type, list[_Wanted]] = {}
-        for kind, rows in self.everything.items():
-            near = [row for row in rows if all(self.places[group] & standing for group in row[2])]
-            if near:
-                wanted[kind] = near
-        self.watches[standing] = self._look_for(wanted)
-
-    def _shown_before(self, plain: Handler, rows: list[_Wanted]) -> Handler:
-        def handler(node: Any) -> Value:
-            if not self.probing:
-                self._show(node, rows)
-            return plain(node)
-
-        return handler
-
-    def _shown_after(self, plain: Handler, rows: list[_Wanted]) -> Handler:
-        def handler(node: Any) -> Value:
-            value = plain(node)
-            if not self.probing:
-                self._show(node, rows)
-            return value
-
-        return handler
-
-    def show(self, node: ast.AST) -> None:
-        """Shows a node to the patterns that ask for its type."""
-        rows = self.wanted.get(type(node))
-        if rows and not self.probing:
-            self._show(node, rows)
-
-    def _show(self, node: ast.AST, rows: list[_Wanted]) -> None:
-        if self.frozen_lines and self.statement_is_frozen():
-            return
-        self._asked = node
-        start, end, find_word = -1, -1, self.source.find
-        for code, find, groups in rows:
-            if groups and end < 0:
-                start, end = self.bytes_at(node)
-            for group in groups:
-                for word in group:
-                    if find_word(word, start, end) >= 0:
-                        break
-                else:
-                    break
-            else:
-                for hit in find(node, self) or ():
-                    self._note(code, hit)
-
-    def _note(self, code: str, hit: Hit) -> None:
-        site = self.site(hit.node)
-        place = CodePlace(self.module.path, *site[:4])
-        self.module.findings.append(Finding(code, hit.message, place, "source", (site.place(self.module.path),), hit.fix))
+    def _all_lines(self) -> list[bytes]:
+        self._index()
+        return self._lines
 
     # Names ----------------------------------------------------------------------------------------------------------------
 
@@ -384,7 +273,7 @@ class Walk(Assignments):
         else:
             scope.env, scope.types = {}, {}
         self.scope, self.loops, self.branches, self.tested = scope, [], 0, frozenset()
-        self._look_inside(node)
+        self.look_inside(node, outer.node)
         self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
         self.choices, self.tool_loops, self.stored = [], 0, {}
         self._parameters(node, is_method=bool(owner) and outer.node is None)
@@ -399,7 +288,7 @@ class Walk(Assignments):
         rows = self.wanted.get(type(node))
         if rows:
             self.statement, self.returns_to = node, None
-            self._show(node, rows)
+            self.show_to(node, rows)
 
     def _is_settled_here(self, value: Value) -> bool:
         return bool(self.settled) and value <= self.settled
@@ -443,13 +332,6 @@ class Walk(Assignments):
         made = self.dotted(note) if isinstance(note, ast.Name | ast.Attribute) else ""
         if made and made not in BUILTINS and made[0] != "?":
             self.scope.types[name] = made
-
-
-def _groups(pattern: Pattern) -> tuple[tuple[frozenset[bytes], dict[bytes, bytes]], ...]:
-    """The groups of a pattern's words, those first that may stand anywhere in its file."""
-    encoded = ([word.encode() for word in words] for words in (pattern.words, *pattern.also) if words)
-    named = [{word: longest_name(word) for word in words} for words in encoded]
-    return tuple((frozenset(names.values()), names) for names in named)
 
 
 def _is_asked_once(decorator: ast.expr) -> bool:

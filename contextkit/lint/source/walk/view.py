@@ -94,7 +94,7 @@ class View:
         self._starts: list[int] | None = None
         self._is_ascii = source.isascii()
         self._lines: list[bytes] = []
-        self._parents: dict[int, dict[ast.AST, ast.AST]] = {}
+        self._parents: dict[ast.AST, tuple[ast.AST, ...]] = {}
         self.stored: dict[str, list[ast.expr]] = {}
         self._assigned: dict[int, dict[str, list[ast.expr]]] = {}
         self._callers: dict[int, bool] = {}
@@ -341,14 +341,12 @@ class View:
 
     def parents(self) -> tuple[ast.AST, ...]:
         """The nodes around the one a pattern is shown, outermost first; see `rule.View`."""
-        root = self.tree
-        if id(root) not in self._parents:
-            self._parents[id(root)] = {child: parent for parent in walk(root) for child in children(parent)}
-        above, found, node = self._parents[id(root)], list[ast.AST](), self._asked
-        while (parent := above.get(node)) is not None:
-            found.append(parent)
-            node = parent
-        return tuple(reversed(found))
+        node = self._asked
+        found = self._parents.get(node)
+        if found is None:
+            line = getattr(node, "lineno", 0)
+            found = self._parents[node] = _way_to(node, line, self.tree, True) or _way_to(node, line, self.tree, False) or ()
+        return found
 
     def bytes_at(self, node: Any) -> tuple[int, int]:
         """Byte offsets of a node; see `rule.View`."""
@@ -371,3 +369,18 @@ class View:
     def variable(self, name: str) -> Value:
         """The value a module's variable has, wherever it was set."""
         return self.number(Global(f"{self.module.name}.{name}"))
+
+
+def _way_to(node: ast.AST, line: int, around: ast.AST, by_lines: bool) -> tuple[ast.AST, ...]:
+    """The nodes from one down to what holds another; `by_lines` only through those on whose lines the other begins."""
+    for child in children(around):
+        if child is node:
+            return (around,)
+        if by_lines and line > getattr(child, "end_lineno", line):
+            continue
+        if by_lines and line < getattr(child, "lineno", line) and not getattr(child, "decorator_list", None):
+            continue
+        below = _way_to(node, line, child, by_lines)
+        if below:
+            return (around, *below)
+    return ()
