@@ -57,7 +57,8 @@ class Track:
 
     __slots__ = (
         "bodies", "closers", "digests", "ends", "ends_tokens", "entries", "flags", "grammar", "level_ends", "levels",
-        "marks", "pieces_passing", "pieces_thinking", "positions", "roles", "runs", "silent", "sizes", "speaker", "strips", "strips_thinking", "wire",
+        "marks", "pieces_passing", "pieces_thinking", "positions", "roles", "runs", "silent", "sizes", "speaker", "strips",
+        "strips_thinking", "wire",
     )  # fmt: skip
 
     def __init__(self, grammar: Grammar, *, strips_thinking: bool = False) -> None:

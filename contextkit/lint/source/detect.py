@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
@@ -32,10 +33,12 @@ UNREADABLE = "CK000"
 """Code of a file that cannot be read."""
 MAX_BYTES = 8_000_000
 """A longer file is data, and is not parsed."""
-_SMALL = 1_500_000
-"""Bytes of source below which one process is faster than several."""
+_SMALL, _SMALL_TO_FORK = 1_500_000, 600_000
+"""Bytes of source below which one process is faster than several: new ones that import everything, and forked ones."""
 _CHUNK = 1_000_000
-"""Bytes of source one worker takes at a time."""
+"""Bytes of source one worker takes at a time, at most."""
+_TURNS = 4
+"""Chunks for each worker at least, so that none waits long for the last."""
 _BEGINNING = 4_000
 """Bytes in which it is looked for words at first."""
 _RECURSION = 12_000
@@ -139,7 +142,7 @@ class _Reader:
     """Reads files, one after the other."""
 
     def __init__(self, task: _Task) -> None:
-        config = task.config
+        self.task, config = task, task.config
         met: dict[str, sinks.Arguments] = {name: {argument: sink} for name, (argument, sink) in config.call_sinks.items()}
         mends = dict.fromkeys(config.sanitizers, sanitizers.EVERYTHING)
         self.walk = Walk(task.patterns, dict(config.sources), mends, met, dict(config.named_sinks))
@@ -225,7 +228,9 @@ _MOST_WORKERS = 61
 
 
 def _begin(task: _Task) -> None:
-    _reader[:] = [_Reader(task)]
+    """A reader for a task; a process that was forked has it already."""
+    if not _reader or _reader[0].task is not task:
+        _reader[:] = [_Reader(task)]
 
 
 def _read_chunk(chunk: tuple[Sequence[SourceFile], bool]) -> list[Module]:
@@ -234,13 +239,13 @@ def _read_chunk(chunk: tuple[Sequence[SourceFile], bool]) -> list[Module]:
         return [_reader[0].read(file, is_wanted=is_wanted) for file in files]
 
 
-def _chunks(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
+def _chunks(files: Sequence[SourceFile], workers: int) -> Iterator[list[SourceFile]]:
     chunk: list[SourceFile] = []
-    n_bytes = 0
+    n_bytes, most = 0, min(_CHUNK, sum(file.n_bytes for file in files) // (_TURNS * workers))
     for file in files:
         chunk.append(file)
         n_bytes += min(file.n_bytes, MAX_BYTES)
-        if n_bytes >= _CHUNK:
+        if n_bytes >= most:
             yield chunk
             chunk, n_bytes = [], 0
     if chunk:
@@ -277,9 +282,11 @@ def _imported_unread(files: Sequence[SourceFile], modules: dict[str, Module]) ->
 
 
 def _work(task: _Task, files: Sequence[SourceFile], workers: int, *, is_wanted: bool) -> Iterator[list[Module]]:
-    chunks = list(_chunks(files))
-    if workers == 1 or sum(file.n_bytes for file in files) <= _SMALL:
-        _begin(task)
+    small = min(_SMALL, _SMALL_TO_FORK) if get_context().get_start_method() == "fork" else _SMALL
+    is_alone = workers == 1 or sum(file.n_bytes for file in files) <= small
+    chunks = list(_chunks(files, 1 if is_alone else workers))
+    _begin(task)
+    if is_alone:
         yield from (_read_chunk((chunk, is_wanted)) for chunk in chunks)
         return
     with ProcessPoolExecutor(min(workers, len(chunks)), initializer=_begin, initargs=(task,)) as pool:

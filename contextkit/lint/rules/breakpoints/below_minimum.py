@@ -92,5 +92,8 @@ def _too_short(calls: Sequence[Sent]) -> Iterator[Evidence]:
 
 HAZARD = Hazard(
     "CKB11", "below-minimum", "A", "warning",
-    source=(Pattern((ast.Call,), _short_text, ("cache_control",), also=(as_keywords("model"), as_keywords("system"), as_keywords("messages"))),), requests=(RequestRule("session", _too_short),),
+    source=(
+        Pattern((ast.Call,), _short_text, ("cache_control",), also=(as_keywords("model"), as_keywords("system"), as_keywords("messages"))),
+    ),
+    requests=(RequestRule("session", _too_short),),
 )  # fmt: skip

@@ -97,6 +97,9 @@ def _unmarked(step: Step) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKB01", "no-breakpoint", "A", "error",
-    source=(Pattern((ast.Call,), _unmarked_call, ("messages.create", "messages.stream", ".converse"), also=((".create", ".stream", ".converse"),)),),
+    source=(
+        Pattern((ast.Call,), _unmarked_call, ("messages.create", "messages.stream", ".converse"),
+            also=((".create", ".stream", ".converse"),)),
+    ),
     requests=(RequestRule("step", _unmarked),),
 )  # fmt: skip

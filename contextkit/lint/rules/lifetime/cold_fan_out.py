@@ -124,5 +124,6 @@ def _live(one: Sent, other: Sent) -> int:
 
 HAZARD = Hazard(
     "CKL03", "cold-fan-out", "A", "warning",
-    source=(Pattern((ast.Call,), _gathered, ("asyncio",), also=(("gather", "as_completed", ".wait", "wait("),)),), requests=(RequestRule("session", _cold),),
+    source=(Pattern((ast.Call,), _gathered, ("asyncio",), also=(("gather", "as_completed", ".wait", "wait("),)),),
+    requests=(RequestRule("session", _cold),),
 )  # fmt: skip

@@ -97,5 +97,6 @@ def _given(call: ast.Call) -> frozenset[str]:
 
 HAZARD = Hazard(
     "CKR09", "stream-vs-nonstream-lane", "B", "warning",
-    source=(Pattern((ast.If,), _branches, ("stream",), is_near=True, also=((*as_keywords("stream"), ".stream", "stream("),)),), requests=(RequestRule("session", _one_lane),),
+    source=(Pattern((ast.If,), _branches, ("stream",), is_near=True, also=((*as_keywords("stream"), ".stream", "stream("),)),),
+    requests=(RequestRule("session", _one_lane),),
 )  # fmt: skip

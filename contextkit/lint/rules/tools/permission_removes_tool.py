@@ -120,6 +120,9 @@ def _is_toolset(node: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKT11", "permission-removes-tool", "A", "warning",
-    source=(Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)), Pattern((ast.If,), _branch, ("tools",), is_near=True, also=(("mode", "read_only", "is_planning"),))),
+    source=(
+        Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)),
+        Pattern((ast.If,), _branch, ("tools",), is_near=True, also=(("mode", "read_only", "is_planning"),)),
+    ),
     requests=(RequestRule("change", _moded, 45),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from contextkit.lint.source.rule import Sink
 from contextkit.lint.source.summary import CLEAN, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.calls import Calls
-from contextkit.lint.source.walk.pieces import last_name
+from contextkit.lint.source.walk.pieces import last_name, walk
 
 _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr,
                           ast.Dict, ast.DictComp})  # fmt: skip
@@ -23,10 +23,8 @@ class Assignments(Calls):
 
     named_sinks: dict[str, Sink]
     """Names of prompts."""
-    branches: int = 0
-    """How many `if` stand around it."""
-    tested: frozenset[str] = frozenset()
-    """Names the tests of those look at."""
+    branches: list[ast.If]
+    """Each `if` that stands around it."""
     global_names: frozenset[str] = frozenset()
     """What the function declares global."""
     returns_to: Sink | None = None
@@ -84,7 +82,7 @@ class Assignments(Calls):
         scope = self.scope
         if type(node) in _KEEPS_ITEMS:
             self.stored.setdefault(name, []).append(node)
-        if self.branches and name in sources.FLAGS and isinstance(node, ast.Constant) and name not in self.tested:
+        if self.branches and name in sources.FLAGS and isinstance(node, ast.Constant) and not self._is_tested(name):
             value |= self.varies(sources.FLAGS[name], node)
         scope.env[name] = value
         scope.types.pop(name, None)
@@ -108,6 +106,11 @@ class Assignments(Calls):
             self.keep_class_value(name, value)
         elif name in self.global_names:
             self.module.variables.setdefault(name, []).append((value, False))
+
+    def _is_tested(self, name: str) -> bool:
+        """Whether a test around looks at a variable; the outermost one counts where it chooses a setting itself."""
+        tests = [branch.test for branch in self.branches[0 if _may_choose(self.branches[0]) else 1 :]]
+        return any(isinstance(part, ast.Name) and part.id == name for test in tests for part in walk(test))
 
     def _module_variable(self, name: str, value: Value) -> None:
         self.bound.add(name)
@@ -181,6 +184,10 @@ class Assignments(Calls):
         if self.returns_to is not None:
             self.arrive(self.returns_to, node.value, f"what `{self.returns_name}()` gives", is_named=True, value=value)
         return CLEAN
+
+
+def _may_choose(node: ast.If) -> bool:
+    return any(isinstance(part, ast.Assign) and last_name(part.targets[0]) in sources.FLAGS for part in (*node.body, *node.orelse))
 
 
 def last_part(name: str) -> str:

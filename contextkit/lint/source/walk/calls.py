@@ -6,14 +6,14 @@ Takes the walk's state, gives the handler of calls; every name it knows stands i
 from __future__ import annotations
 
 import ast
-from typing import Any, NamedTuple
+from typing import Any
 
 from contextkit.lint.source.edits import appended
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_KEYS, SORT_TOOLS, Kind
 from contextkit.lint.source.summary import CLEAN, Called, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.expressions import Expressions, is_day_format
-from contextkit.lint.source.walk.pieces import last_name
+from contextkit.lint.source.walk.pieces import KnownCall, is_system_message, is_system_role, last_name, takes_prompts
 
 _LISTS = frozenset({"list", "tuple"})
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
@@ -36,32 +36,6 @@ _TAKERS = frozenset({"pop", "popleft", "index"})
 _MESSAGE_METHODS = frozenset({"insert", "append", "extend"})
 _SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join"}
 """Last names of calls whose result is worked out from more than their arguments."""
-
-
-class KnownCall(NamedTuple):
-    """What the tables say of calls of one name."""
-
-    is_clean: bool
-    """Its result says nothing of its arguments, and no model is shown them."""
-    is_plain: bool
-    """Without keywords its arguments reach no prompt."""
-    is_common: bool
-    """It is no source and no sanitizer, and stores nothing."""
-    is_ours: bool
-    """It may be of the linted tree."""
-    is_text: bool
-    """Its result holds the text of its arguments."""
-    arguments: sinks.Arguments
-    """As what its arguments arrive."""
-    is_named: bool
-    """Whether it does not call a model."""
-    mends: frozenset[Kind] | None
-    """What no longer varies in its result."""
-
-
-def takes_prompts(name: str) -> bool:
-    """Whether a call of this name means a prompt by `instructions=` or `tools=`."""
-    return sinks.TAKES_PROMPTS.search(name) is not None and sinks.STORES.match(name) is None
 
 
 class Calls(Expressions):
@@ -354,7 +328,7 @@ class Calls(Expressions):
         table, is_named = known.arguments, known.is_named
         if is_named and "content" not in table:
             for keyword in node.keywords:
-                if keyword.arg == "role" and _is_system_role(keyword.value):
+                if keyword.arg == "role" and is_system_role(keyword.value):
                     table = {**table, **dict.fromkeys(sinks.CONTENT_KEYS, "system")}
         for place, (argument, value) in enumerate(zip(node.args, values, strict=True)) if table else ():
             sink = table.get(place) or table.get(place - len(values))
@@ -420,25 +394,10 @@ class Calls(Expressions):
         if not sinks.HISTORY.match(name) and not name.endswith(("messages", "input")):
             return False
         if type(func.value) is ast.Name and func.value.id in self.begun:
-            if not _is_system_message(node.args[0] if node.args else None):
+            if not is_system_message(node.args[0] if node.args else None):
                 self.begun.discard(func.value.id)
             return False
         return True
 
     begun: set[str]
     """Lists this function began, that hold no message of a conversation yet."""
-
-
-def _is_system_role(node: ast.expr) -> bool:
-    """`"system"`, `Role.SYSTEM`, `MessageRole.SYSTEM.value`."""
-    if isinstance(node, ast.Constant):
-        return node.value in sinks.SYSTEM_ROLES
-    if isinstance(node, ast.Attribute) and node.attr == "value":
-        node = node.value
-    return isinstance(node, ast.Attribute) and node.attr.lower() in sinks.SYSTEM_ROLES
-
-
-def _is_system_message(node: ast.expr | None) -> bool:
-    if isinstance(node, ast.Dict):
-        return any(isinstance(value, ast.Constant) and value.value in sinks.SYSTEM_ROLES for value in node.values)
-    return isinstance(node, ast.Call) and last_name(node.func) in {"SystemMessage", "SystemPromptPart", "from_system"}

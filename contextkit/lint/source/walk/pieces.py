@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
+from contextkit.lint.source.rule import Kind
 from contextkit.lint.source.tables import sinks
 
 _OTHERS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
@@ -166,3 +168,45 @@ def keeps_its_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     kept = ast.dump(given.value.value), given.value.attr
     targets = (target for part in function.body if type(part) is ast.Assign for target in part.targets)
     return any(isinstance(target, ast.Attribute) and (ast.dump(target.value), target.attr) == kept for target in targets)
+
+
+class KnownCall(NamedTuple):
+    """What the tables say of calls of one name."""
+
+    is_clean: bool
+    """Its result says nothing of its arguments, and no model is shown them."""
+    is_plain: bool
+    """Without keywords its arguments reach no prompt."""
+    is_common: bool
+    """It is no source and no sanitizer, and stores nothing."""
+    is_ours: bool
+    """It may be of the linted tree."""
+    is_text: bool
+    """Its result holds the text of its arguments."""
+    arguments: sinks.Arguments
+    """As what its arguments arrive."""
+    is_named: bool
+    """Whether it does not call a model."""
+    mends: frozenset[Kind] | None
+    """What no longer varies in its result."""
+
+
+def takes_prompts(name: str) -> bool:
+    """Whether a call of this name means a prompt by `instructions=` or `tools=`."""
+    return sinks.TAKES_PROMPTS.search(name) is not None and sinks.STORES.match(name) is None
+
+
+def is_system_role(node: ast.expr) -> bool:
+    """`"system"`, `Role.SYSTEM`, `MessageRole.SYSTEM.value`."""
+    if isinstance(node, ast.Constant):
+        return node.value in sinks.SYSTEM_ROLES
+    if isinstance(node, ast.Attribute) and node.attr == "value":
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr.lower() in sinks.SYSTEM_ROLES
+
+
+def is_system_message(node: ast.expr | None) -> bool:
+    """`{"role": "system", …}`, `SystemMessage(…)`."""
+    if isinstance(node, ast.Dict):
+        return any(isinstance(value, ast.Constant) and value.value in sinks.SYSTEM_ROLES for value in node.values)
+    return isinstance(node, ast.Call) and last_name(node.func) in {"SystemMessage", "SystemPromptPart", "from_system"}

@@ -22,6 +22,7 @@ from contextkit.lint.source.watch.watching import CodedPattern, Watching
 _FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
 _NOQA = re.compile(rb"#\s*noqa(?!\w)(?::\s*([A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_PROPERTIES = frozenset({"property", "cached_property", "computed_field", "hybrid_property"})
 Env = dict[str, Value]
 
 
@@ -74,7 +75,7 @@ class Walk(Watching):
         self.package = package
         self.waiting: list[tuple[AnyFunction, Scope, str, tuple[ast.AST, ...]]] = []
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
-        self.branches, self.orders, self.annotations = 0, [], {}
+        self.branches, self.orders, self.annotations = [], [], {}
         self.choices, self.tool_loops = [], 0
         self.watch()
         self._comments()
@@ -148,18 +149,15 @@ class Walk(Watching):
     def branch(self, node: ast.If) -> Value:
         """Both ways; a way that leaves the function or the loop does not come back."""
         self.table[type(node.test)](node.test)
-        before, tested = self.scope.env, self.tested
-        if self.branches or _may_choose(node):
-            self.tested = tested | {part.id for part in walk(node.test) if isinstance(part, ast.Name)}
-        self.branches += 1
+        before = self.scope.env
+        self.branches.append(node)
         n_choices = len(self.choices)
         if self.tool_loops:
             self.choices.append(self.filtered(self.looked_at(node.test), sanitizers.ORDER))
         ends = [self._way(node.body, before), self._way(node.orelse, before)]
         if not isinstance(node.body[-1], ast.Continue):  # what stands behind one is chosen, too
             del self.choices[n_choices:]
-        self.branches -= 1
-        self.tested = tested
+        self.branches.pop()
         self.scope.env = _merged([env for env in ends if env is not None] or [before])
         return CLEAN
 
@@ -265,35 +263,34 @@ class Walk(Watching):
         """The body of a function."""
         inner = outer.function.name if outer.node is not None else f"{self.module.name}.{owner}" if owner else self.module.name
         is_kept = keeps_its_result(node)
-        is_once = is_kept or node.name in sanitizers.ONCE or any(map(_is_asked_once, node.decorator_list))
+        is_once = is_kept or node.name in sanitizers.ONCE or (bool(node.decorator_list) and any(map(_is_asked_once, node.decorator_list)))
         function = Function(f"{inner}.{node.name}", is_once=is_once)
         scope = Scope(function, node, dict(outer.env), dict(outer.types), owner)
         if outer.node is not None:
             scope.owner, scope.myself = outer.owner, outer.myself
         else:
             scope.env, scope.types = {}, {}
-        self.scope, self.loops, self.branches, self.tested = scope, [], 0, frozenset()
+        self.scope, self.loops, self.branches = scope, [], []
         self.look_inside(node, outer.node)
         self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
         self.choices, self.tool_loops, self.stored = [], 0, {}
         self._parameters(node, is_method=bool(owner) and outer.node is None)
-        decorators = {last_name(part.func if isinstance(part, ast.Call) else part) for part in node.decorator_list}
-        function.is_property = bool(decorators & {"property", "cached_property", "computed_field", "hybrid_property"})
-        function.is_frozen = is_kept or bool(decorators & sanitizers.FREEZING_DECORATORS) or node.lineno in self.frozen_lines
+        decorators = _decorators(node) if node.decorator_list else frozenset[str]()
+        function.is_property = bool(decorators) and not decorators.isdisjoint(_PROPERTIES)
+        function.is_frozen = is_kept or not decorators.isdisjoint(sanitizers.FREEZING_DECORATORS) or node.lineno in self.frozen_lines
         self.returns_name, self.returns_to = node.name, self._returns_to(node, owner, decorators)
-        self.global_names = frozenset(name for part in node.body if isinstance(part, ast.Global) for name in part.names)
+        said = [part.names for part in node.body if type(part) is ast.Global]
+        self.global_names = frozenset(name for names in said for name in names) if said else frozenset()
         self.module.functions[function.name.removeprefix(f"{self.module.name}.")] = function
         self.body(node.body)
-        function.arrivals = [arrival for arrival in function.arrivals if not (arrival.is_named and self._is_settled_here(arrival.value))]
+        if self.settled and function.arrivals:
+            function.arrivals = [one for one in function.arrivals if not (one.is_named and one.value <= self.settled)]
         rows = self.wanted.get(type(node))
         if rows:
             self.statement, self.returns_to = node, None
             self.show_to(node, rows)
 
-    def _is_settled_here(self, value: Value) -> bool:
-        return bool(self.settled) and value <= self.settled
-
-    def _returns_to(self, node: AnyFunction, owner: str, decorators: set[str]) -> Sink | None:
+    def _returns_to(self, node: AnyFunction, owner: str, decorators: frozenset[str]) -> Sink | None:
         name = node.name
         if sinks.PROMPT_FUNCTION.match(name) or decorators & sinks.PROMPT_DECORATORS:
             return "system"
@@ -350,9 +347,10 @@ def _merged(ends: list[Env]) -> Env:
             continue
         for name, value in env.items():
             known = first.get(name)
-            first[name] = value if known is None else known | value if value else known
+            if known is not value:
+                first[name] = value if known is None else known | value if value else known
     return first
 
 
-def _may_choose(node: ast.If) -> bool:
-    return any(isinstance(part, ast.Assign) and last_name(part.targets[0]) in sources.FLAGS for part in (*node.body, *node.orelse))
+def _decorators(node: AnyFunction) -> frozenset[str]:
+    return frozenset(last_name(part.func if isinstance(part, ast.Call) else part) for part in node.decorator_list)

@@ -57,6 +57,7 @@ class Watching(Assignments):
         every = {longest_name(word) for _, _, groups in coded for group in groups for word in group}
         self.words = Words({*every, _MARKED, _FROZEN, *_SILENCED})
         self.patterns = [self._asked_for(*one) for one in coded]
+        self.written = {one.near: tuple(group for group in one.near if any(map(_is_written, group))) for one in self.patterns}
         self.every_word = [(word, self._bits((word,))) for word in dict.fromkeys(word for one in self.patterns for word in one.words)]
 
     def _asked_for(self, code: str, pattern: Pattern, groups: tuple[_Group, ...]) -> _Asked:
@@ -87,7 +88,8 @@ class Watching(Assignments):
             for kind in pattern.nodes:
                 wanted.setdefault(kind, []).append(row)
         self.everything = wanted
-        self.gates = {bits: 1 << place for place, bits in enumerate(dict.fromkeys(row[3] for rows in wanted.values() for row in rows))}
+        every = {row[2]: row[3] for rows in wanted.values() for row in rows}
+        self.gates = {near: (1 << place, bits, self.written[near]) for place, (near, bits) in enumerate(every.items())}
         self.watches: dict[int, _Watch] = {}
         self.may_mark = bool(standing & self.words.bits[_MARKED])
         self.may_freeze = bool(standing & self.words.bits[_FROZEN])
@@ -99,15 +101,15 @@ class Watching(Assignments):
 
     def _standing(self) -> int:
         """The words of the whole file, and of each of its functions."""
-        self.standing: dict[ast.AST, int] = {}
-        pieces, at, whole = list[bytes](), 0, ANYWHERE
-        for function in sorted(_outermost(self.tree), key=lambda node: (node.lineno, node.col_offset)):
-            start, end = self.bytes_at(function)
-            found = self.standing[function] = self.words.standing_in(self.source[start:end])
-            pieces.append(self.source[at:start])
-            at, whole = end, whole | found
-        pieces.append(self.source[at:])
-        return whole | self.words.standing_in(b"\n".join(pieces))
+        functions = sorted(_outermost(self.tree), key=lambda node: (node.lineno, node.col_offset))
+        inside = [self.bytes_at(function) for function in functions]
+        between = [*zip((0, *(end for _, end in inside)), (*(start for start, _ in inside), len(self.source)), strict=True)]
+        found = self.words.standing_in_each(self.source, [*inside, *between])
+        self.standing: dict[ast.AST, int] = dict(zip(functions, found, strict=False))
+        whole = ANYWHERE
+        for bits in found:
+            whole |= bits
+        return whole
 
     def _put_around(self, wanted: dict[type, list[_Wanted]]) -> _Watch:
         """Handlers with these patterns around them, from now on."""
@@ -131,18 +133,25 @@ class Watching(Assignments):
             words = self.words.standing_in(self.source[start:end])
         self.standing[node] = words
         open_gates = 0
-        for bits, gate in self.gates.items():
+        for gate, bits, written in self.gates.values():
             for part in bits:
                 if not part & words:
                     break
             else:
-                open_gates |= gate
+                if not written or self._stand_in(node, written):
+                    open_gates |= gate
         known = self.watches.get(open_gates)
         if known is not None:
             self.table, self.wanted, self.watched_types = known
             return
-        near = {kind: [row for row in rows if self.gates[row[3]] & open_gates] for kind, rows in self.everything.items()}
+        near = {kind: [row for row in rows if self.gates[row[2]][0] & open_gates] for kind, rows in self.everything.items()}
         self.watches[open_gates] = self._put_around({kind: rows for kind, rows in near.items() if rows})
+
+    def _stand_in(self, node: ast.AST, groups: tuple[_Group, ...]) -> bool:
+        """Whether a word of each group stands in a node."""
+        start, end = self.bytes_at(node)
+        find_word = self.source.find
+        return all(any(find_word(word, start, end) >= 0 for word in group) for group in groups)
 
     def _shown_before(self, plain: Handler, rows: list[_Wanted]) -> Handler:
         def handler(node: Any) -> Value:
@@ -190,6 +199,11 @@ class Watching(Assignments):
         site = self.site(hit.node)
         place = CodePlace(self.module.path, *site[:4])
         self.module.findings.append(Finding(code, hit.message, place, "source", (site.place(self.module.path),), hit.fix))
+
+
+def _is_written(word: bytes) -> bool:
+    """Whether a word is more than a part of a name, so that it need not stand where its name does."""
+    return longest_name(word) != word
 
 
 def _encoded(pattern: Pattern) -> tuple[_Group, ...]:

@@ -6,7 +6,7 @@ Takes words and source, gives numbers; knows nothing of syntax.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _SPACED = bytes(at if at >= 128 or chr(at).isalnum() or at == 95 else 32 for at in range(256))
 """Every byte that cannot stand in a name becomes a space."""
@@ -37,20 +37,27 @@ class Words:
         wanted = sorted({*words} - {b""})
         self.bits = {b"": ANYWHERE, **{word: ANYWHERE << at for at, word in enumerate(wanted, 1)}}
         self.at_each_place = re.compile(b"(?=(%s))" % _any_of(wanted))
-        self.inside = {word: sum(self.bits[other] for other in wanted if other in word) for word in wanted}
+        self.inside: dict[bytes, int] = {}
         self.holding: dict[bytes, int] = {}
 
     def standing_in(self, text: bytes) -> int:
         """The bits of those that stand in a text."""
-        names = text.translate(_SPACED).split()
-        found = set(map(self.holding.get, names))
-        if None in found:
-            self._learn({name for name in names if name not in self.holding})
-            found = set(map(self.holding.get, names))
-        bits = ANYWHERE
-        for held in found:
-            bits |= held or 0
-        return bits
+        return self.standing_in_each(text, [(0, len(text))])[0]
+
+    def standing_in_each(self, text: bytes, spans: Sequence[tuple[int, int]]) -> list[int]:
+        """The same for parts of a text."""
+        spaced = text.translate(_SPACED)
+        each = [spaced[start:end].split() for start, end in spans]
+        new = set[bytes]().union(*each).difference(self.holding)
+        if new:
+            self._learn(new)
+        found = []
+        for names in each:
+            bits = ANYWHERE
+            for held in set(map(self.holding.__getitem__, names)):
+                bits |= held
+            found.append(bits)
+        return found
 
     def _learn(self, names: set[bytes]) -> None:
         """Looks for every word in all new names at once."""
@@ -61,8 +68,11 @@ class Words:
         holding.update(dict.fromkeys(names, 0))
         text = b" %s " % b" ".join(names)
         for found in self.at_each_place.finditer(text):
-            at = found.start()
-            holding[text[text.rindex(b" ", 0, at) + 1 : text.index(b" ", at)]] |= self.inside[found[1]]
+            at, word = found.start(), found[1]
+            bits = self.inside.get(word)
+            if bits is None:
+                bits = self.inside[word] = sum(bit for other, bit in self.bits.items() if other in word)
+            holding[text[text.rindex(b" ", 0, at) + 1 : text.index(b" ", at)]] |= bits
 
 
 def _any_of(words: Iterable[bytes]) -> bytes:
