@@ -259,6 +259,8 @@ _MODELS |= {
     for row in list(_MODELS.values()) if row.provider == "aws" for profile in _PROFILES
 }  # fmt: skip
 
+KNOWN: tuple[Model, ...] = tuple(_MODELS.values())
+"""The rows that come with the package, whatever was registered since."""
 MODELS: Mapping[str, Model] = MappingProxyType(_MODELS)
 """Every known model by its name, registered ones included."""
 
