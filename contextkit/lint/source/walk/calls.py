@@ -18,12 +18,10 @@ from contextkit.lint.source.walk.pieces import KnownCall, is_system_message, is_
 _LISTS = frozenset({"list", "tuple"})
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
 """Decorators that make a tool with a `name` of a function."""
-_DEEP = 4
-"""How far back it is asked what a mapping was made from."""
+_DEEP = 4  # how far back it is asked what a mapping was made from
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft put put_nowait write writelines".split())  # noqa: SIM905
 """Methods that put their arguments into the object."""
-_KEEPING = frozenset({"unordered", "mapping", "media"})
-"""Kinds of sources that still hold what they were given."""
+_KEEPING = frozenset({"unordered", "mapping", "media"})  # kinds of sources that still hold what they were given
 _ADDERS = frozenset({"append", "insert", "extend", "add"})
 _ORDERING = frozenset({"sorted", "sort", "groupby", "nlargest", "nsmallest"})
 """Their keywords say by what, and are no part of the result."""
@@ -31,9 +29,7 @@ _COPIES = frozenset({"replace", "copy", "model_copy", "evolve", "update"})
 """Their keywords are fields of what is copied."""
 _TAKERS = frozenset({"pop", "popleft", "index"})
 """Methods whose first argument says which item, and is no part of it."""
-
-
-_MESSAGE_METHODS = frozenset({"insert", "append", "extend"})
+_MESSAGE_METHODS = _ADDERS - {"add"}
 _SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join"}
 """Last names of calls whose result is worked out from more than their arguments."""
 
