@@ -206,7 +206,8 @@ def test_servers_are_as_before_where_one_of_them_cannot_be_restored() -> None:
 
 
 @pytest.mark.parametrize(("name", "read", "write"), [
-    ("gemini-2.5-pro", 2100, 0), ("gemini-4-argon", 2100, 0), ("anthropic.claude-opus-4-7", 2100, 2100), ("amazon.nova-pro-v1:0", 2100, 2100),
+    ("gemini-2.5-pro", 2100, 0), ("gemini-4-argon", 2100, 0),
+    ("anthropic.claude-opus-4-7", 2100, 2100), ("amazon.nova-pro-v1:0", 2100, 2100),
 ])  # fmt: skip
 def test_the_reference_cache_of_a_hosted_model_follows_its_row(name: str, read: int, write: int) -> None:
     cache = reference_cache(model_named(name))
