@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import runpy
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ.setdefault(threads, "1")  # before NumPy is loaded: other tests run beside, and two threads for small products are slower
 
 EXAMPLES = {False: 12, True: 400}
 """Whether `--full` was given → generated conversations a law is tried on."""
@@ -21,6 +29,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("laws", max_examples=EXAMPLES[config.getoption("--full")], deadline=None, suppress_health_check=slow)
 
 
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real data that may lie beside the checkout."""
@@ -28,3 +42,31 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("shared data is not beside this checkout")
     return folder
+
+
+EXAMPLES_FOLDER = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], str]:
+    """(name) → what an example prints, run as it stands, in its folder, without keys; it warns of nothing, or the test fails.
+
+    In this process: the packages it needs are loaded already, which takes a new one two seconds.
+    """
+
+    def shown(name: str) -> str:
+        monkeypatch.chdir(EXAMPLES_FOLDER)
+        monkeypatch.syspath_prepend(EXAMPLES_FOLDER)
+        monkeypatch.setattr(sys, "argv", [f"{name}.py"])
+        for key in [key for key in os.environ if key.startswith(("ANTHROPIC_", "OPENAI_", "CLAUDE", "GEMINI_", "AWS_"))]:
+            monkeypatch.delenv(key)
+        code = None
+        try:
+            runpy.run_path(str(EXAMPLES_FOLDER / f"{name}.py"), run_name="__main__")
+        except SystemExit as ended:
+            code = ended.code
+        said = capsys.readouterr()
+        assert (code or 0, said.err) == (0, "")
+        return said.out
+
+    return shown

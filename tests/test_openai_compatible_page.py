@@ -5,10 +5,7 @@ python tests/test_openai_compatible_page.py        writes the tables into the pa
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -88,14 +85,10 @@ def test_every_row_has_a_source_and_says_what_becomes_of_reasoning() -> None:
     assert all(bool(row.rule) or row.name in ("vllm", "sglang", "llamacpp", "ollama") for row in HOSTS.values())
 
 
-def test_the_example_runs_without_a_key() -> None:
+def test_the_example_runs_without_a_key(example: Callable[[str], str]) -> None:
     pytest.importorskip("uvicorn", reason="the examples need the extra `server`")
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "openai_compatible.py"], cwd=ROOT / "examples", env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        capture_output=True, encoding="utf-8", timeout=60, check=False,
-    )  # fmt: skip
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "DeepSeek: https://api.deepseek.com" in ran.stdout and "0 misses" in ran.stdout
+    out = example("openai_compatible")
+    assert "DeepSeek: https://api.deepseek.com" in out and "0 misses" in out
 
 
 if __name__ == "__main__":

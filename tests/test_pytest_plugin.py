@@ -124,7 +124,7 @@ def test_the_fixtures_serve_a_real_client(pytester: pytest.Pytester) -> None:
             ask(provider_server, 1)
             assert_hit_rate(ledger)
     """)
-    ran = pytester.runpytest_subprocess(*PLUGIN)
+    ran = pytester.runpytest_inprocess(*PLUGIN)
     ran.assert_outcomes(passed=1, failed=1)
     ran.stdout.fnmatch_lines(["*hit rate 0.000 is below 0.95*"])
 
@@ -194,7 +194,7 @@ def test_fails_by_itself(provider_server):
 
 def test_the_guard_fails_the_tests_that_break_a_prefix(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_agent=AGENT + TESTS)
-    ran = pytester.runpytest_subprocess(*PLUGIN, "--cache-guard", "-rA")
+    ran = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "-rA")
     ran.assert_outcomes(passed=3, failed=4, errors=1)
     ran.stdout.fnmatch_lines(
         ["*--cache-guard: a prefix was broken*", "*level   system*", "*path    messages?0?.content*", "*test_agent.py:*"]
@@ -204,7 +204,7 @@ def test_the_guard_fails_the_tests_that_break_a_prefix(pytester: pytest.Pytester
 
 def test_without_the_option_nothing_is_watched(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_agent=AGENT + TESTS)
-    pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=6, failed=1)
+    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=6, failed=1)
 
 
 def test_clients_imported_before_the_run_are_watched_too(pytester: pytest.Pytester) -> None:

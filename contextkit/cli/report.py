@@ -80,15 +80,15 @@ class Options:
 @click.option("--since", type=Moment(), metavar="TIME", help="Count calls from then on: 2026-04-09, 2026-04-09T18:30, 36h, 7d.")
 @click.option("--until", type=Moment(is_end=True), metavar="TIME", help="Count calls up to then; a date counts to its end.")
 @click.option("--session", default="", metavar="ID", help="Count calls of this session only; the start of its id is enough.")
-@click.option("--json", "face", flag_value="json", help="Everything as one JSON object.")
-@click.option("--csv", "face", flag_value="csv", help="A row for each call; with --by, for each group.")
-@click.option("--markdown", "face", flag_value="markdown", help="For a pull request or a ticket.")
+@click.option("--json", "faces", flag_value="json", multiple=True, help="Everything as one JSON object.")
+@click.option("--csv", "faces", flag_value="csv", multiple=True, help="A row for each call; with --by, for each group.")
+@click.option("--markdown", "faces", flag_value="markdown", multiple=True, help="For a pull request or a ticket.")
 @click.option("--html", type=click.Path(dir_okay=False), metavar="OUT", help="Write a page: one file that fetches nothing.")
 @click.option("--follow", is_flag=True, help="Go on as a live session grows, until Ctrl-C.")
 @click.option("--to", type=click.Path(dir_okay=False), metavar="LEDGER", help="Write what was read as a ledger, and report nothing.")
 @click.option("--engine", type=click.Choice(("duckdb",)), help="Who adds up ledgers that are larger than memory.")
 def command(
-    paths: tuple[str, ...], by: str | None, since: float | None, until: float | None, session: str, face: str | None,
+    paths: tuple[str, ...], by: str | None, since: float | None, until: float | None, session: str, faces: tuple[str, ...],
     html: str | None, follow: bool, to: str | None, engine: str | None,
 ) -> None:  # fmt: skip
     """Report over PATHS: files, folders, patterns, or - for standard input, in any known format (found by content).
@@ -98,7 +98,7 @@ def command(
     contextkit report ~/.claude/projects --since 7d --by project --html report.html
     contextkit report session.jsonl --json
     """
-    options = Options(by or "", since, until, session, face or "terminal", html)
+    options = Options(by or "", since, until, session, _face(faces), _writable(html, paths))
     if to or engine:
         _ledgers(paths, options, to, is_follow=follow)
         return
@@ -113,9 +113,34 @@ def command(
         watch.finish()
         _show(contents, columns, options)
         _say(faults)
+        if contents.n_left_out and not contents.summary.calls:
+            click.echo(f"none of the {contents.n_left_out:,} calls that were read is in --since, --until and --session", err=True)
         if watch.is_stopped:
             click.echo("partial: these are the figures of what was read before Ctrl-C", err=True)
             raise click.exceptions.Exit(130)
+
+
+def _face(faces: Sequence[str]) -> str:
+    """What the report is written as; one thing at a time."""
+    if len(set(faces)) > 1:
+        raise click.UsageError(f"{' and '.join(f'--{face}' for face in faces)} both write to standard output: leave one out")
+    return faces[0] if faces else "terminal"
+
+
+def _writable(html: str | None, paths: Sequence[str]) -> str | None:
+    """The page's place, tried before anything is read; never one of the recordings."""
+    if html is not None:
+        if any(Path(path).exists() and Path(html).exists() and Path(path).samefile(html) for path in paths):
+            raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
+        is_new = not Path(html).exists()
+        try:
+            with Path(html).open("ab"):
+                pass
+        except OSError as error:
+            raise click.BadParameter(f"{html} cannot be written: {error.strerror}", param_hint="'--html'") from error
+        if is_new:
+            Path(html).unlink()
+    return html
 
 
 def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, *, is_follow: bool) -> None:

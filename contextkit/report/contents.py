@@ -57,12 +57,14 @@ class Contents:
     """What was wrong with the recordings, the first few of each kind."""
     n_faults: int = 0
     """How many there were in all."""
+    n_left_out: int = 0
+    """Calls that were read and not among those chosen."""
 
 
 class Gathering:
     """Adds calls up for a report as they come."""
 
-    __slots__ = ("_also", "_chosen", "_sessions", "_tally", "_verdicts", "by")
+    __slots__ = ("_also", "_chosen", "_n_left_out", "_sessions", "_tally", "_verdicts", "by")
 
     def __init__(self, by: str = "", chosen: Chosen | None = None, also: Sequence[Callable[[Judged], None]] = ()) -> None:
         """`also` is shown each call that counts."""
@@ -70,10 +72,12 @@ class Gathering:
         self._tally, self._chosen, self._also = Tally(by), chosen or Chosen(), tuple(also)
         self._verdicts: dict[int, str] = {}
         self._sessions: dict[int, str] = {}
+        self._n_left_out = 0
 
     def add(self, call: Judged) -> None:
         """One more call, if it is one of those chosen."""
         if not self._chosen.has(call):
+            self._n_left_out += 1
             return
         self._tally.add(call)
         if call.miss:
@@ -96,7 +100,7 @@ class Gathering:
         ahead = Gathering(self.by, self._chosen)
         kept: dict[int, Any] = {id(miss): miss for miss in self._tally.summary().misses}  # they never change, and may be many
         ahead._tally = deepcopy(self._tally, kept)
-        ahead._verdicts, ahead._sessions = dict(self._verdicts), dict(self._sessions)
+        ahead._verdicts, ahead._sessions, ahead._n_left_out = dict(self._verdicts), dict(self._sessions), self._n_left_out
         return ahead
 
     def add_all(self, calls: Iterable[Judged]) -> None:
@@ -106,7 +110,9 @@ class Gathering:
 
     def contents(self, title: str, *, is_partial: bool = False, faults: Sequence[Fault] = (), n_faults: int = 0) -> Contents:
         """What was gathered so far."""
-        return Contents(title, self._tally.summary(), self.by, self._verdicts, self._sessions, is_partial, tuple(faults), n_faults)
+        return Contents(
+            title, self._tally.summary(), self.by, self._verdicts, self._sessions, is_partial, tuple(faults), n_faults, self._n_left_out
+        )  # fmt: skip
 
 
 def dearest_misses(misses: Sequence[Miss], most: int) -> list[Miss]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gc
+import sys
 import warnings
 from collections.abc import Iterator
 
 import pytest
 
+FRAMEWORKS = {"agents", "claude_agent_sdk", "langchain", "pydantic_ai"}
+
 
 @pytest.fixture(autouse=True)
 def _swept() -> Iterator[None]:
     yield
+    if not FRAMEWORKS & sys.modules.keys():
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,10 +67,17 @@ def budget(project: Path, line: str) -> None:
     file.write_text(file.read_text("utf-8").replace("session_tokens = 30000\n", f"session_tokens = 30000\n{line}\n"), "utf-8")
 
 
-def apart(*arguments: object) -> Ended:
-    """In a process of its own, which imports what the files say now."""
-    ran = subprocess.run([*COMMAND, "lock", *map(str, arguments)], capture_output=True, encoding="utf-8", check=False)
-    return Ended(ran.returncode, ran.stdout, ran.stderr)
+@pytest.fixture
+def lock(run: Run) -> Run:
+    """`contextkit lock …`, which imports what the files say now."""
+
+    def call(*arguments: object) -> Ended:
+        for name in [name for name in sys.modules if name.startswith("agents_")]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        return run("lock", *arguments)
+
+    return call
 
 
 def test_written_and_checked(project: Path, run: Run) -> None:
@@ -81,25 +89,26 @@ def test_written_and_checked(project: Path, run: Run) -> None:
     checked = run("lock", "check", "--project", project)
     assert (checked.code, checked.err) == (0, "") and checked.out.count("as locked") == 2
     before = (project / "prompt.lock").read_bytes()
-    assert apart("write", "--project", project).code == 0 and (project / "prompt.lock").read_bytes() == before
+    apart = subprocess.run([*COMMAND, "lock", "write", "--project", project], capture_output=True, check=False)
+    assert apart.returncode == 0 and (project / "prompt.lock").read_bytes() == before
 
 
-def test_a_change_is_said_priced_and_refused(project: Path) -> None:
-    apart("write", "--project", project)
+def test_a_change_is_said_priced_and_refused(project: Path, lock: Run) -> None:
+    lock("write", "--project", project)
     edit(project, "Search the web.", "Search the whole web.")
-    checked = apart("check", "--project", project, "--diff")
+    checked = lock("check", "--project", project, "--diff")
     assert checked.code == 1
     assert "researcher: tool 'search' changed at tools[0], byte 28\n" in checked.out
     assert "1,500,000 more in 50 live sessions of 30,000 tokens" in checked.out
     assert '-  "description": "Search the web.",\n+  "description": "Search the whole web.",' in checked.out
     assert "over the budget of 0 tokens" in checked.out and "contextkit lock write, and commit" in checked.out
-    told = json.loads(apart("check", "--project", project, "--json").out)
+    told = json.loads(lock("check", "--project", project, "--json").out)
     [researcher, writer] = told["agents"]
     change = researcher["change"]
     assert change["path"] == "tools[0]" and "the web" in change["was"] and "whole" in change["now"]
     assert researcher["change"]["session_tokens"] == 1_500_000 and writer["change"]["session_tokens"] == 2000
     assert told["n_tokens"] == sum(agent["change"]["n_tokens"] for agent in told["agents"]) and told["is_over"] and not told["is_current"]
-    none = json.loads(apart("check", "--project", project, "--json", "--live-sessions", 0).out)
+    none = json.loads(lock("check", "--project", project, "--json", "--live-sessions", 0).out)
     assert none["agents"][0]["change"]["n_tokens"] == researcher["n_tokens"] and none["agents"][0]["change"]["session_tokens"] == 0
 
 
@@ -110,28 +119,28 @@ def test_a_change_is_said_priced_and_refused(project: Path) -> None:
         ("budget_tokens = 5000000\nbudget_usd = 1.5", 1),
     ],
 )  # fmt: skip
-def test_a_budget_decides(project: Path, line: str, code: int) -> None:
+def test_a_budget_decides(project: Path, lock: Run, line: str, code: int) -> None:
     budget(project, line)
-    apart("write", "--project", project)
+    lock("write", "--project", project)
     edit(project, "Search the web.", "Search the whole web.")
-    assert apart("check", "--project", project).code == code
+    assert lock("check", "--project", project).code == code
 
 
-def test_agents_come_and_go(project: Path) -> None:
-    apart("write", "--project", project)
+def test_agents_come_and_go(project: Path, lock: Run) -> None:
+    lock("write", "--project", project)
     file = project / "pyproject.toml"
     file.write_text(file.read_text("utf-8").replace("writer =", "scribe ="), "utf-8")
-    checked = apart("check", "--project", project)
+    checked = lock("check", "--project", project)
     assert checked.code == 0
     assert "scribe: not in the lock file yet" in checked.out and "writer: no longer named in pyproject.toml" in checked.out
 
 
-def test_it_is_found_from_below_and_imports_nothing_elsewhere(project: Path) -> None:
+def test_it_is_found_from_below_and_imports_nothing_elsewhere(project: Path, lock: Run) -> None:
     below = project / "deep" / "er"
     below.mkdir(parents=True)
-    assert apart("write", "--project", below).code == 0 and (project / "prompt.lock").is_file()
+    assert lock("write", "--project", below).code == 0 and (project / "prompt.lock").is_file()
     edit(project, "from contextkit", "raise SystemExit('imported')\nfrom contextkit")
-    assert "cannot be made (SystemExit: imported)" in apart("check", "--project", below).err
+    assert "cannot be made (SystemExit: imported)" in lock("check", "--project", below).err
     other = subprocess.run([*COMMAND, "--help"], cwd=project, capture_output=True, encoding="utf-8", check=False)
     assert other.returncode == 0 and "lock" in other.stdout
 
@@ -145,9 +154,9 @@ def test_it_is_found_from_below_and_imports_nothing_elsewhere(project: Path) -> 
         ('"""Search the web."""', "pass", "has no docstring"),
     ],
 )
-def test_an_agent_that_cannot_be_made(project: Path, old: str, new: str, text: str) -> None:
+def test_an_agent_that_cannot_be_made(project: Path, lock: Run, old: str, new: str, text: str) -> None:
     edit(project, old, new)
-    ended = apart("write", "--project", project)
+    ended = lock("write", "--project", project)
     assert ended.code == 2 and text in ended.err and ended.err.count("\n") == 1
     assert not (project / "prompt.lock").exists()
 
@@ -208,10 +217,5 @@ def test_every_byte_comes_back(blocks: list[tuple[str, bool]], name: str) -> Non
     assert lock_text(read_lock(text, "prompt.lock")) == text
 
 
-def test_the_example_runs() -> None:
-    folder = Path(__file__).resolve().parents[2] / "examples"
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "lock_in_ci.py"], cwd=folder, env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        capture_output=True, encoding="utf-8", check=False,
-    )  # fmt: skip
-    assert (ran.returncode, ran.stderr) == (0, "") and "over the budget of $5.00" in ran.stdout
+def test_the_example_runs(example: Callable[[str], str]) -> None:
+    assert "over the budget of $5.00" in example("lock_in_ci")

@@ -107,6 +107,24 @@ def test_a_page_that_cannot_be_written_is_one_line(run: Run, many: Path, tmp_pat
     assert ended.code == 2 and "out.html" in ended.err and len(ended.err.splitlines()) == 1
 
 
+def test_a_page_that_cannot_be_written_is_said_before_anything_is_read(run: Run, many: Path, tmp_path: Path) -> None:
+    ended = run("report", tmp_path / "absent.jsonl", "--html", tmp_path / "absent" / "out.html")
+    assert "out.html cannot be written" in ended.err
+    before = many.read_bytes()
+    assert "one of the files to report" in run("report", many, "--html", many).err and many.read_bytes() == before
+
+
+def test_two_faces_at_once_are_refused(run: Run, many: Path) -> None:
+    ended = run("report", many, "--json", "--csv")
+    assert ended.code == 2 and "--json and --csv" in ended.err and not ended.out
+
+
+def test_a_choice_that_leaves_nothing_says_how_many_calls_were_read(run: Run, many: Path) -> None:
+    n_calls = json.loads(run("report", many, "--json").out)["total"]["calls"]
+    ended = run("report", many, "--session", "absent")
+    assert ended.code == 0 and f"none of the {n_calls:,} calls that were read is in" in ended.err
+
+
 @posix
 @pytest.mark.parametrize("face", [[], ["--json"]])
 def test_ctrl_c_shows_what_is_done_and_says_that_it_is_partial(tmp_path: Path, face: list[str]) -> None:

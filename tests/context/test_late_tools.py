@@ -98,11 +98,11 @@ def test_the_head_never_moves_and_the_hit_rate_stays(road: Road, desk: Desk) -> 
     for has_late in (False, True):
         desk.server.reset()
         context, heads, before = begun(road, desk), set(), b""
-        for turn in range(30):
-            context.user(f"Question {turn}. " * 20)
-            if has_late and turn in (9, 20):
-                context.late_tools([weather] if turn == 9 else [weather, forecast])
-            name = call_of(road, "weather", {"city": "Ghent"}) if has_late and turn >= 9 else ("add", {"a": 1, "b": turn})
+        for turn in range(12):
+            context.user(f"Question {turn}. " * 60)
+            if has_late and turn in (4, 8):
+                context.late_tools([weather] if turn == 4 else [weather, forecast])
+            name = call_of(road, "weather", {"city": "Ghent"}) if has_late and turn >= 4 else ("add", {"a": 1, "b": turn})
             for script in (asks(name), says(f"Answer {turn}. " * 20)):
                 request = desk.ask(context, script)
                 whole = bytes(request.layout.track.wire[: request.layout.n_bytes])

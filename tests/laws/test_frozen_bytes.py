@@ -77,8 +77,7 @@ sys.stdout.buffer.write(context.request().body)
 """
 
 
-@pytest.mark.parametrize("name", ["anthropic", "chat", "responses"])
-@pytest.mark.parametrize("seed", ["1", "4242"])
+@pytest.mark.parametrize(("name", "seed"), [("anthropic", "1"), ("chat", "4242"), ("responses", "99")])
 def test_another_process_sends_the_same_bytes(name: str, seed: str, tmp_path: Path) -> None:
     conversation = Conversation(PROVIDERS[name](), folder=tmp_path)
     said = {"set": {"b", "a", "c", "ü"}, "none": None}

@@ -20,6 +20,7 @@ from contextkit.cache.block.block_cache import BlockCache
 from contextkit.cache.block.engine import Shape
 from contextkit.cache.block.trace_cache import TraceCache
 from contextkit.cache.usage import Usage
+from contextkit.cli.main import main
 from contextkit.errors import LogCorrupt, UsageError
 from contextkit.ledger.exchange import BlockIds, Exchange, Tokens
 from contextkit.ledger.ledger import Ledger
@@ -395,6 +396,9 @@ def test_the_command_names_an_engine_and_its_sizes() -> None:
         (["--capacity-tokens", "4"], "--capacity-tokens is an engine's: name it with --cache"),
     ],
 )  # fmt: skip
-def test_a_command_that_names_none(arguments: list[str], says: str) -> None:
-    done = subprocess.run([*COMMAND, "serve", "--port", "0", *arguments], check=False, capture_output=True, text=True)
-    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr and not done.stdout
+def test_a_command_that_names_none(arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("sys.argv", ["contextkit", "serve", "--port", "0", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert ended.value.code == 2 and says in said.err and "Traceback" not in said.err and not said.out

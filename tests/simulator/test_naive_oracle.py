@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -89,15 +89,14 @@ def _call(line: dict[str, Any]) -> Recorded:
 def test_a_real_session_is_billed_as_the_rules_say(
     provider: str, session: Path, recorded: list[Recorded], request: pytest.FixtureRequest
 ) -> None:
-    """With the real client too: for Anthropic always, for OpenAI with `--full` (its beginning is in tests/cli/test_replay.py)."""
-    if provider == "openai-responses" and not request.config.getoption("--full"):
-        pytest.skip("the second of OpenAI's endpoints, over the whole session: with --full")
-    has_client = provider == "anthropic" or request.config.getoption("--full")
+    """Anthropic always, OpenAI's endpoints with `--full` (the beginning on each of them is in tests/cli/test_replay.py)."""
+    if provider != "anthropic" and not request.config.getoption("--full"):
+        pytest.skip("OpenAI's endpoints over the whole session: with --full")
     watch = Watch(Oracle({"anthropic": "anthropic_messages"}.get(provider, provider.replace("-", "_"))), recorded)
-    with command_line(session, provider) if has_client else nullcontext(dict[str, Any]()) as figures:
+    with command_line(session, provider) as figures:
         context, ledger = replayed(session, provider, MODELS[provider], "direct", observe=watch)
-    assert not has_client or figures == json.loads(canonical(figures_of(summarise(ledger), ledger)))
-    assert not has_client or (figures["calls"], list(figures)) == (484, KEYS)
+    assert figures == json.loads(canonical(figures_of(summarise(ledger), ledger)))
+    assert (figures["calls"], list(figures)) == (484, KEYS)
     ours = [bill_of(exchange.usage) for exchange in ledger]
     assert len(ours) == len(recorded) == 484
     assert [(call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]] == []

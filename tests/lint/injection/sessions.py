@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -26,13 +27,33 @@ _ASKED = {
 _FIRST_AT, _SECONDS_A_CALL = 1_715_800_000.0, 15.0
 
 
+BEGINNING = 68
+"""Calls of the coding session that stand in the first 150 lines of its file."""
+
+
+@cache
+def beginning_of_the_coding_session(shared: Path, wire: str) -> tuple[Exchange, ...]:
+    """Its first calls, in a tenth of the time."""
+    whole = (shared / "data" / "pi" / "before-compaction.jsonl").read_bytes().splitlines(keepends=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "beginning.jsonl"
+        path.write_bytes(b"".join(whole[:150]))
+        calls = _rendered(path, wire)
+    assert len(calls) == BEGINNING
+    return calls
+
+
 @cache
 def coding_session(shared: Path, wire: str) -> tuple[Exchange, ...]:
     """All 484 calls of the coding session, two compactions and the changes of its thinking level among them."""
+    return _rendered(shared / "data" / "pi" / "before-compaction.jsonl", wire)
+
+
+def _rendered(path: Path, wire: str) -> tuple[Exchange, ...]:
     from contextkit.cli.replay import MODELS, replayed  # brings the local provider along, which the runs do not need
 
     bodies: list[bytes] = []
-    path, name = shared / "data" / "pi" / "before-compaction.jsonl", _REPLAYED[wire]
+    name = _REPLAYED[wire]
     _, ledger = replayed(path, name, MODELS[name], "direct", observe=lambda request: bodies.append(request.body))
     return tuple(replace(exchange, prompt=Bodies(body)) for exchange, body in zip(ledger, bodies, strict=True))
 
