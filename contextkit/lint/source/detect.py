@@ -33,14 +33,12 @@ UNREADABLE = "CK000"
 """Code of a file that cannot be read."""
 MAX_BYTES = 8_000_000
 """A longer file is data, and is not parsed."""
-_SMALL, _SMALL_TO_FORK = 1_500_000, 600_000
+_SMALL, _SMALL_TO_FORK = 1_500_000, 350_000
 """Bytes of source below which one process is faster than several: new ones that import everything, and forked ones."""
 _CHUNK = 1_000_000
 """Bytes of source one worker takes at a time, at most."""
 _TURNS = 4
 """Chunks for each worker at least, so that none waits long for the last."""
-_BEGINNING = 4_000
-"""Bytes in which it is looked for words at first."""
 _RECURSION = 12_000
 """Depth of Python calls while a file is walked: an expression of some thousand levels is still read."""
 _SOURCE_WORDS = re.compile(
@@ -178,9 +176,7 @@ class _Reader:
         if not is_wanted and not file.is_named and not self._may_matter(source):
             module.is_unread = b"def " in source
             return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source, file.path)
+        tree = ast.parse(source, file.path)
         text = as_utf8(source)
         self.walk.read(module, text, tree, self.roots, file.package)
         if text != source:  # offsets count in the text, and a change is made in the file
@@ -188,8 +184,7 @@ class _Reader:
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
 
     def _may_matter(self, source: bytes) -> bool:
-        beginning = source[:_BEGINNING]
-        if any(word in beginning for word in sinks.FREQUENT):
+        if any(word in source for word in sinks.FREQUENT):
             return True
         is_named = self.words and self.words.search(source)
         return bool(is_named or sinks.WORDS.search(source) or _SOURCE_WORDS.search(source) or self.walk.has_a_word(source))
@@ -235,7 +230,8 @@ def _begin(task: _Task) -> None:
 
 def _read_chunk(chunk: tuple[Sequence[SourceFile], bool]) -> list[Module]:
     files, is_wanted = chunk
-    with _room_to_recurse():
+    with _room_to_recurse(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         return [_reader[0].read(file, is_wanted=is_wanted) for file in files]
 
 

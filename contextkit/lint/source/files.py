@@ -34,14 +34,25 @@ class SourceFile:
 
 def source_files(paths: Iterable[str | Path], config: LintConfig) -> Iterator[SourceFile]:
     """Python files under paths, each once, in order; a folder reached again through a link is not entered."""
-    seen: set[str] = set()
+    seen, folders = set[str](), dict[str, str]()
     for path in paths:
         for found in sorted(_under(Path(path), config)):
-            real = os.path.realpath(found)
+            real = _real(found, folders)
             if real not in seen:
                 seen.add(real)
                 file = _file(found)
                 yield replace(file, is_named=True) if found == str(path) else file
+
+
+def _real(path: str, folders: dict[str, str]) -> str:
+    """Where a file is found without links; a folder is looked up once for all its files."""
+    if os.path.islink(path):  # noqa: PTH114
+        return os.path.realpath(path)
+    folder, name = os.path.split(path)
+    real = folders.get(folder)
+    if real is None:
+        real = folders[folder] = os.path.realpath(folder)
+    return os.path.join(real, name)  # noqa: PTH118
 
 
 def _under(path: Path, config: LintConfig) -> Iterator[str]:

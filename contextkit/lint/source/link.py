@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 from contextkit.lint.finding import CodePlace
@@ -67,7 +68,7 @@ class Program:
         self._callees: dict[str, str] = {}
         self._returned: dict[str, Ends] = {}
         self._known: dict[tuple[str, int, int, str], Ends] = {}
-        self.callers = self._callers()
+        self.roots = {name.partition(".")[0] for name in self.modules}
         self._once: dict[str, bool] = {}
 
     # Names ----------------------------------------------------------------------------------------------------------------
@@ -110,18 +111,21 @@ class Program:
 
     def _split(self, name: str) -> tuple[Module | None, str]:
         """The longest module a full name begins with, and the rest; a package without its first folders is found too."""
+        head = name
+        while head:
+            module = self.modules.get(head)
+            if module is not None:
+                return module, name[len(head) + 1 :]
+            head = head.rpartition(".")[0]
         parts = name.split(".")
-        for end in range(len(parts), 0, -1):
-            module = self.modules.get(".".join(parts[:end]))
-            if module is not None:
-                return module, ".".join(parts[end:])
-        for start in range(1, len(parts) - 1):
-            module = self.modules.get(".".join(parts[start : start + 2])) if len(parts) > start + 2 else None
-            if module is not None:
+        for start in range(1, len(parts) - 2):
+            if parts[start] in self.roots and ".".join(parts[start : start + 2]) in self.modules:
                 return self._split(".".join(parts[start:]))
         return None, ""
 
-    def _callers(self) -> dict[str, list[tuple[Module, Function, int]]]:
+    @cached_property
+    def callers(self) -> dict[str, list[tuple[Module, Function, int]]]:
+        """Full name of a function → who calls it: file, function, and number of the call there."""
         found: dict[str, list[tuple[Module, Function, int]]] = defaultdict(list)
         for module in self.modules.values():
             for function in module.functions.values():

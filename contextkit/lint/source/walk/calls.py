@@ -66,7 +66,7 @@ class Calls(Expressions):
         keywords = [table[type(keyword.value)](keyword.value) for keyword in node.keywords] if node.keywords else []
         if keywords and last in _ORDERING:
             keywords = [CLEAN] * len(keywords)
-        if ast.keyword in self.watched_types:
+        if keywords and ast.keyword in self.watched_types:
             for keyword in node.keywords:
                 self.show(keyword)
         called = self.dotted(func), last, kind is ast.Attribute

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from contextkit.lint.source.rule import Kind
+from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.tables import sinks
 
 _OTHERS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
@@ -65,21 +65,27 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+class _Blocks(dict[type, tuple[str, ...]]):
+    """Type of node → its fields that hold statements, or what holds those."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        has_one = kind not in (ast.Lambda, ast.IfExp)
+        found = tuple(name for name in getattr(kind, "_fields", ()) if name in _HOLD_STATEMENTS) if has_one else ()
+        self[kind] = found
+        return found
+
+
+_HOLD_STATEMENTS = ("body", "orelse", "finalbody", "handlers", "cases")
+BLOCKS = _Blocks()
 
 
 def functions_in(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method under a node, found by its statements alone."""
-    found: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
     waiting = [tree]
     for node in waiting:
-        for name in _BLOCKS:
-            part = getattr(node, name, None)
-            if part.__class__ is list:
-                waiting += part
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found.append(node)
-    return found
+        for name in BLOCKS[type(node)]:
+            waiting += getattr(node, name)
+    return [node for node in waiting if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 @lru_cache(maxsize=4)
@@ -104,10 +110,11 @@ def by_type(around: ast.AST) -> dict[type, list[ast.AST]]:
 
 def last_name(node: ast.AST) -> str:
     """The last name of a name, attribute or subscript with a constant key; empty for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return node.attr
+    kind = type(node)
+    if kind is ast.Name:
+        return node.id  # type: ignore[attr-defined, no-any-return]
+    if kind is ast.Attribute:
+        return node.attr  # type: ignore[attr-defined, no-any-return]
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         return node.slice.value
     return ""
@@ -168,6 +175,14 @@ def keeps_its_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     kept = ast.dump(given.value.value), given.value.attr
     targets = (target for part in function.body if type(part) is ast.Assign for target in part.targets)
     return any(isinstance(target, ast.Attribute) and (ast.dump(target.value), target.attr) == kept for target in targets)
+
+
+@lru_cache(maxsize=10_000)
+def made_by(function: str) -> Sink | None:
+    """What a function of this name gives back."""
+    if sinks.PROMPT_FUNCTION.match(function):
+        return "system"
+    return "tools" if sinks.TOOLS_FUNCTION.match(function) else None
 
 
 class KnownCall(NamedTuple):

@@ -15,7 +15,7 @@ from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.displays import Handler
-from contextkit.lint.source.walk.pieces import keeps_its_result, last_name, walk
+from contextkit.lint.source.walk.pieces import keeps_its_result, last_name, made_by, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
 from contextkit.lint.source.watch.watching import CodedPattern, Watching
 
@@ -23,6 +23,7 @@ _FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
 _NOQA = re.compile(rb"#\s*noqa(?!\w)(?::\s*([A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _PROPERTIES = frozenset({"property", "cached_property", "computed_field", "hybrid_property"})
+_NAMES = frozenset({ast.Name, ast.Attribute})
 Env = dict[str, Value]
 
 
@@ -265,13 +266,12 @@ class Walk(Watching):
         is_kept = keeps_its_result(node)
         is_once = is_kept or node.name in sanitizers.ONCE or (bool(node.decorator_list) and any(map(_is_asked_once, node.decorator_list)))
         function = Function(f"{inner}.{node.name}", is_once=is_once)
-        scope = Scope(function, node, dict(outer.env), dict(outer.types), owner)
         if outer.node is not None:
-            scope.owner, scope.myself = outer.owner, outer.myself
+            scope = Scope(function, node, dict(outer.env), dict(outer.types), outer.owner, outer.myself)
         else:
-            scope.env, scope.types = {}, {}
+            scope = Scope(function, node, {}, {}, owner)
         self.scope, self.loops, self.branches = scope, [], []
-        self.look_inside(node, outer.node)
+        self.look_inside(node)
         self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
         self.choices, self.tool_loops, self.stored = [], 0, {}
         self._parameters(node, is_method=bool(owner) and outer.node is None)
@@ -291,30 +291,27 @@ class Walk(Watching):
             self.show_to(node, rows)
 
     def _returns_to(self, node: AnyFunction, owner: str, decorators: frozenset[str]) -> Sink | None:
-        name = node.name
-        if sinks.PROMPT_FUNCTION.match(name) or decorators & sinks.PROMPT_DECORATORS:
+        sink = made_by(node.name)
+        if sink == "system" or decorators & sinks.PROMPT_DECORATORS:
             return "system"
-        if owner and owner.endswith(("Tool", "Toolkit")):
-            return sinks.TOOL_PROPERTIES.get(name)
-        return "tools" if sinks.TOOLS_FUNCTION.match(name) else None
+        return sinks.TOOL_PROPERTIES.get(node.name) if owner and owner.endswith(("Tool", "Toolkit")) else sink
 
     def _parameters(self, node: AnyFunction, *, is_method: bool) -> None:
         arguments = node.args
         given = [*arguments.posonlyargs, *arguments.args]
-        is_bound = is_method and bool(given) and not any(last_name(part) == "staticmethod" for part in node.decorator_list)
-        if is_bound:
+        if is_method and given and not any(last_name(part) == "staticmethod" for part in node.decorator_list):
             self.scope.myself = given.pop(0).arg
         named = [*given, *arguments.kwonlyargs]
         self.annotations = {part.arg: part.annotation for part in named if part.annotation is not None}
-        every = [*named, *filter(None, (arguments.vararg, arguments.kwarg))]
-        function = self.scope.function
-        function.parameters, function.named = tuple(argument.arg for argument in given), frozenset(argument.arg for argument in named)
-        function.extra = arguments.kwarg.arg if arguments.kwarg else ""
-        for argument in every:
+        function, extra = self.scope.function, arguments.kwarg
+        function.parameters = tuple([argument.arg for argument in given])
+        function.named = frozenset([argument.arg for argument in named])
+        function.extra = extra.arg if extra else ""
+        for argument in (*named, *filter(None, (arguments.vararg, extra))):
             self._parameter(argument)
-        defaults = zip(reversed([*given]), reversed(arguments.defaults), strict=False)
+        defaults = zip(reversed(given), reversed(arguments.defaults), strict=False)
         for argument, default in (*defaults, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)):
-            if isinstance(default, ast.Name | ast.Attribute) and (made := self.dotted(default)):
+            if type(default) in _NAMES and (made := self.dotted(default)):  # type: ignore[arg-type]
                 self.scope.types.setdefault(argument.arg, made)
 
     def _parameter(self, argument: ast.arg) -> None:
@@ -326,7 +323,7 @@ class Walk(Watching):
         self.scope.env[name] = value
         self.scope.types.pop(name, None)
         note = argument.annotation
-        made = self.dotted(note) if isinstance(note, ast.Name | ast.Attribute) else ""
+        made = self.dotted(note) if note is not None and type(note) in _NAMES else ""
         if made and made not in BUILTINS and made[0] != "?":
             self.scope.types[name] = made
 

@@ -10,6 +10,7 @@ import builtins
 import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from contextkit.lint.finding import Edit, Fix
@@ -50,6 +51,7 @@ BUILTINS = frozenset(dir(builtins))
 _TEXT_LIMIT = 60
 _DEPTH = 8
 """How far a question follows assignments: deeper chains are generated code."""
+_WITH_A_NAME = frozenset({ast.arg, ast.keyword})
 _SCOPES = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
 
 
@@ -82,7 +84,7 @@ class View:
     def open(self, module: Module, source: bytes, tree: ast.Module, roots: frozenset[str]) -> None:
         """Begin a file."""
         self.module, self.source, self.tree, self.roots = module, source, tree, roots
-        self.ids: dict[Origin, int] = {}
+        self.ids: dict[Origin, Value] = {}
         self.names = module.names
         self.scope = Scope(Function(f"{module.name}.{MODULE_BODY}", is_once=True), None, {}, {})
         self.around: list[ast.AST] = [tree]
@@ -106,9 +108,9 @@ class View:
         """The value that has this one origin."""
         found = self.ids.get(origin)
         if found is None:
-            found = self.ids[origin] = len(self.module.origins)
+            found = self.ids[origin] = frozenset((len(self.module.origins),))
             self.module.origins.append(origin)
-        return frozenset((found,))
+        return found
 
     def varies(self, kind: Kind, node: ast.AST) -> Value:
         """The value of an expression that is a source."""
@@ -139,9 +141,9 @@ class View:
             line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno or 1, node.end_col_offset or 0
         except AttributeError:  # a module, a comprehension
             line, column, end_line, end_column = 1, 0, 1, 0
-        around, kind = self.statement, type(node)
+        around = self.statement
         last = end_line if type(around) in _SCOPES else getattr(around, "end_lineno", None) or end_line
-        text = node.arg or "" if kind is ast.arg or kind is ast.keyword else ""
+        text = node.arg or "" if type(node) in _WITH_A_NAME else ""
         if self._is_ascii:
             return Site(line, column + 1, end_line, end_column + 1, text, last)
         return Site(line, self._column(line, column), end_line, self._column(end_line, end_column), text, last)
@@ -155,10 +157,8 @@ class View:
     def _index(self) -> list[int]:
         if self._starts is None:
             bom = 3 if self.source.startswith(b"\xef\xbb\xbf") else 0
-            self._lines, self._starts, at = self.source[bom:].splitlines(keepends=True), [], bom
-            for line in self._lines:
-                self._starts.append(at)
-                at += len(line)
+            self._lines = self.source[bom:].splitlines(keepends=True)
+            self._starts = [*accumulate(map(len, self._lines), initial=bom)]
         return self._starts
 
     # Names ----------------------------------------------------------------------------------------------------------------
@@ -331,17 +331,16 @@ class View:
         """The innermost loop around the node; see `rule.View`."""
         return self.loops[-1] if self.loops else None
 
+    asked: ast.AST
+    """The node a pattern is shown."""
+
     def function(self) -> AnyFunction | None:
         """The function around the node; see `rule.View`."""
         return self.scope.node
 
-    def asked(self, node: ast.AST) -> None:
-        """A pattern is about to be shown this node."""
-        self._asked = node
-
     def parents(self) -> tuple[ast.AST, ...]:
         """The nodes around the one a pattern is shown, outermost first; see `rule.View`."""
-        node = self._asked
+        node = self.asked
         found = self._parents.get(node)
         if found is None:
             line = getattr(node, "lineno", 0)

@@ -15,18 +15,19 @@ from contextkit.lint.source.summary import Value
 from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.view import AnyFunction
-from contextkit.lint.source.watch.words import ANYWHERE, Words, longest_name
+from contextkit.lint.source.watch.words import Words, longest_name
 
 CodedPattern = tuple[str, Pattern]
 """A hazard's code and one of its patterns."""
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
 """Statements a pattern is shown when the walk has been through them; others are shown before."""
 _FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef})
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _MARKED, _FROZEN, _SILENCED = b"cache_control", b"frozen", (b"noqa", b"NOQA")
+_MOST_WATCHES = 4_000
+"""Sets of patterns remembered at most."""
 _Group = tuple[bytes, ...]
-_Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[_Group, ...], tuple[int, ...]]
-"""A hazard's code, how it is looked for, groups of words of which one each stands in the node, and the bits of those groups."""
+_Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[_Group, ...]]
+"""A hazard's code, how it is looked for, and groups of words of which one each stands in the node."""
 _Watch = tuple[dict[type, Handler], dict[type, list[_Wanted]], frozenset[type]]
 """Handlers with the patterns of some part of a file around them, those patterns by type of node, and those types."""
 
@@ -39,13 +40,26 @@ class _Asked(NamedTuple):
     pattern: Pattern
     """It."""
     words: _Group
-    """Those of which one stands in its file."""
+    """Those of which one stands in its file; empty where the node itself is asked."""
     near: tuple[_Group, ...]
     """Groups of which one each stands in the node itself."""
+    needed: tuple[int, ...]
+    """Bits of the names in the words, and in each of those groups."""
+
+
+_Written = tuple[int, tuple[tuple[bytes, int], ...]]
+"""Of a group of words: the bits of those that are a part of a name; the others, each with the bits of its longest name."""
+
+
+class _Gate(NamedTuple):
+    """What patterns that look for the same words in a node have in common."""
+
     bits: tuple[int, ...]
-    """Of the names in those groups."""
-    file_bits: int
-    """Of the names in the words."""
+    """Of the names in each group of their words."""
+    written: tuple[_Written, ...]
+    """The groups that do not stand everywhere their names do."""
+    rows: int
+    """The patterns, a bit for each."""
 
 
 class Watching(Assignments):
@@ -57,12 +71,33 @@ class Watching(Assignments):
         every = {longest_name(word) for _, _, groups in coded for group in groups for word in group}
         self.words = Words({*every, _MARKED, _FROZEN, *_SILENCED})
         self.patterns = [self._asked_for(*one) for one in coded]
-        self.written = {one.near: tuple(group for group in one.near if any(map(_is_written, group))) for one in self.patterns}
-        self.every_word = [(word, self._bits((word,))) for word in dict.fromkeys(word for one in self.patterns for word in one.words)]
+        self.gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: (one.near,)).items()]
+        every_word = dict.fromkeys(word for _, _, groups in coded for word in groups[0])
+        self.every_word = [(word, self._bits((word,))) for word in every_word]
+        self.asking = self._rows_by(lambda one: one.pattern.nodes)
+        self.watches: dict[int, _Watch] = {}
+        self.shown: dict[tuple[type, int], tuple[list[_Wanted], Handler | None]] = {}
+
+    def _rows_by(self, keys: Callable[[_Asked], Iterable[Any]]) -> dict[Any, int]:
+        """The patterns that have a key in common, a bit for each."""
+        found: dict[Any, int] = {}
+        for at, one in enumerate(self.patterns):
+            for key in keys(one):
+                found[key] = found.get(key, 0) | 1 << at
+        return found
 
     def _asked_for(self, code: str, pattern: Pattern, groups: tuple[_Group, ...]) -> _Asked:
         near = tuple(filter(None, groups if pattern.is_near else groups[1:]))
-        return _Asked(code, pattern, groups[0], near, tuple(map(self._bits, near)), self._bits(groups[0]))
+        needed = tuple(map(self._bits, filter(None, groups)))
+        return _Asked(code, pattern, () if pattern.is_near else groups[0], near, needed)
+
+    def _gate(self, near: tuple[_Group, ...], rows: int) -> _Gate:
+        written = tuple(self._split_by_names(group) for group in near if any(map(_is_written, group)))
+        return _Gate(tuple(map(self._bits, near)), written, rows)
+
+    def _split_by_names(self, group: _Group) -> _Written:
+        names = tuple(word for word in group if not _is_written(word))
+        return self._bits(names), tuple((word, self._bits((word,))) for word in group if _is_written(word))
 
     def _bits(self, words: _Group) -> int:
         bits = 0
@@ -77,81 +112,75 @@ class Watching(Assignments):
 
     def watch(self) -> None:
         """Puts the patterns this file may match around the handlers of their node types."""
-        standing = self._standing()
-        wanted: dict[type, list[_Wanted]] = {}
-        for code, pattern, words, near, bits, file_bits in self.patterns:
-            if (file_bits and not file_bits & standing) or not _are_met(bits, standing):
-                continue
-            if not pattern.is_near and words and not any(word in self.source for word in words):
-                continue
-            row = code, pattern.find, near, bits
-            for kind in pattern.nodes:
-                wanted.setdefault(kind, []).append(row)
-        self.everything = wanted
-        every = {row[2]: row[3] for rows in wanted.values() for row in rows}
-        self.gates = {near: (1 << place, bits, self.written[near]) for place, (near, bits) in enumerate(every.items())}
-        self.watches: dict[int, _Watch] = {}
+        standing = self.words.standing_in(self.source)
+        rows = self._rows_in_file(standing)
+        self.file_gates = [(bits, written, those & rows) for bits, written, those in self.gates if those & rows]
         self.may_mark = bool(standing & self.words.bits[_MARKED])
         self.may_freeze = bool(standing & self.words.bits[_FROZEN])
         self.silencing = [word for word in _SILENCED if standing & self.words.bits[word]]
-        self._put_around(wanted)
+        self._put_around(rows)
+
+    def _rows_in_file(self, standing: int) -> int:
+        """The patterns whose words stand in the file, a bit for each."""
+        rows, row = 0, 1
+        for one in self.patterns:
+            for bits in one.needed:
+                if not bits & standing:
+                    break
+            else:
+                if not one.words or any(word in self.source for word in one.words):
+                    rows |= row
+            row <<= 1
+        return rows
 
     may_freeze: bool = False
     """Whether a comment may say that something is frozen."""
 
-    def _standing(self) -> int:
-        """The words of the whole file, and of each of its functions."""
-        functions = sorted(_outermost(self.tree), key=lambda node: (node.lineno, node.col_offset))
-        inside = [self.bytes_at(function) for function in functions]
-        between = [*zip((0, *(end for _, end in inside)), (*(start for start, _ in inside), len(self.source)), strict=True)]
-        found = self.words.standing_in_each(self.source, [*inside, *between])
-        self.standing: dict[ast.AST, int] = dict(zip(functions, found, strict=False))
-        whole = ANYWHERE
-        for bits in found:
-            whole |= bits
-        return whole
-
-    def _put_around(self, wanted: dict[type, list[_Wanted]]) -> _Watch:
+    def _put_around(self, rows: int) -> None:
         """Handlers with these patterns around them, from now on."""
-        table = dict(self.plain)
-        for kind, rows in wanted.items():
-            plain = self.plain.get(kind)
-            if plain is not None and kind not in _FUNCTIONS:
-                is_before = issubclass(kind, ast.stmt) and kind not in _AFTER
-                table[kind] = (self._shown_before if is_before else self._shown_after)(plain, rows)
-        self.table, self.wanted, self.watched_types = found = table, wanted, frozenset(wanted)
+        known = self.watches.get(rows)
+        if known is None:
+            if len(self.watches) >= _MOST_WATCHES:
+                self.watches.clear()
+                self.shown.clear()
+            known = self.watches[rows] = self._watch_of(rows)
+        self.table, self.wanted, self.watched_types = known
+
+    def _watch_of(self, rows: int) -> _Watch:
+        wanted, table = {}, dict(self.plain)
+        for kind, those in self.asking.items():
+            if those & rows:
+                key = kind, those & rows
+                wanted[kind], handler = self.shown.get(key) or self._shown(*key)
+                if handler is not None:
+                    table[kind] = handler
+        return table, wanted, frozenset(wanted)
+
+    def _shown(self, kind: type, rows: int) -> tuple[list[_Wanted], Handler | None]:
+        """Some patterns that ask for a type of node, and its handler with them around it."""
+        asking = [(one.code, one.pattern.find, one.near) for one in map(self.patterns.__getitem__, _places(rows))]
+        plain = None if kind in _FUNCTIONS else self.plain.get(kind)
+        is_before = issubclass(kind, ast.stmt) and kind not in _AFTER
+        handler = plain and (self._shown_before if is_before else self._shown_after)(plain, asking)
+        found = self.shown[kind, rows] = asking, handler
         return found
 
     plain: dict[type, Handler]
     """Node type → handler without patterns."""
 
-    def look_inside(self, node: AnyFunction, outer: AnyFunction | None) -> None:
-        """Only patterns whose words stand in a function, or in the one around it, are asked about its nodes."""
-        words = self.standing.get(node) or self.standing.get(outer or node)
-        if words is None:
-            start, end = self.bytes_at(node)
-            words = self.words.standing_in(self.source[start:end])
-        self.standing[node] = words
-        open_gates = 0
-        for gate, bits, written in self.gates.values():
+    def look_inside(self, node: AnyFunction) -> None:
+        """Only patterns whose words stand in a function are asked about its nodes."""
+        start, end = self.bytes_at(node)
+        text, open_rows = self.source[start:end], 0
+        words = self.words.standing_in_part(text)
+        for bits, written, rows in self.file_gates:
             for part in bits:
                 if not part & words:
                     break
             else:
-                if not written or self._stand_in(node, written):
-                    open_gates |= gate
-        known = self.watches.get(open_gates)
-        if known is not None:
-            self.table, self.wanted, self.watched_types = known
-            return
-        near = {kind: [row for row in rows if self.gates[row[2]][0] & open_gates] for kind, rows in self.everything.items()}
-        self.watches[open_gates] = self._put_around({kind: rows for kind, rows in near.items() if rows})
-
-    def _stand_in(self, node: ast.AST, groups: tuple[_Group, ...]) -> bool:
-        """Whether a word of each group stands in a node."""
-        start, end = self.bytes_at(node)
-        find_word = self.source.find
-        return all(any(find_word(word, start, end) >= 0 for word in group) for group in groups)
+                if not written or _stand_in(text, words, written):
+                    open_rows |= rows
+        self._put_around(open_rows)
 
     def _shown_before(self, plain: Handler, rows: list[_Wanted]) -> Handler:
         def handler(node: Any) -> Value:
@@ -180,14 +209,13 @@ class Watching(Assignments):
         """Shows a node to those of some patterns whose words stand in it."""
         if self.frozen_lines and self.statement_is_frozen():
             return
-        self.asked(node)
-        start, end, find_word = -1, -1, self.source.find
-        for code, find, groups, _ in rows:
-            if groups and end < 0:
-                start, end = self.bytes_at(node)
+        self.asked = node
+        start, end = self.bytes_at(node)
+        text = self.source[start:end]
+        for code, find, groups in rows:
             for group in groups:
                 for word in group:
-                    if find_word(word, start, end) >= 0:
+                    if word in text:
                         break
                 else:
                     break
@@ -201,25 +229,30 @@ class Watching(Assignments):
         self.module.findings.append(Finding(code, hit.message, place, "source", (site.place(self.module.path),), hit.fix))
 
 
+def _encoded(pattern: Pattern) -> tuple[_Group, ...]:
+    return tuple(tuple(word.encode() for word in words) for words in (pattern.words, *pattern.also))
+
+
 def _is_written(word: bytes) -> bool:
     """Whether a word is more than a part of a name, so that it need not stand where its name does."""
     return longest_name(word) != word
 
 
-def _encoded(pattern: Pattern) -> tuple[_Group, ...]:
-    return tuple(tuple(word.encode() for word in words) for words in (pattern.words, *pattern.also))
-
-
-def _are_met(bits: tuple[int, ...], standing: int) -> bool:
-    return all(part & standing for part in bits)
-
-
-def _outermost(tree: ast.AST) -> Iterator[AnyFunction]:
-    """Every function that stands in no other one."""
-    waiting = [tree]
-    for node in waiting:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+def _stand_in(text: bytes, standing: int, groups: tuple[_Written, ...]) -> bool:
+    """Whether a word of each group stands in a text, of whose names it is known what they hold."""
+    for names, words in groups:
+        if names & standing:
             continue
-        for name in _BLOCKS:
-            waiting += getattr(node, name, ())
+        for word, bits in words:
+            if bits & standing and word in text:
+                break
+        else:
+            return False
+    return True
+
+
+def _places(rows: int) -> Iterator[int]:
+    """Which bits are set, the lowest first."""
+    while rows:
+        yield (rows & -rows).bit_length() - 1
+        rows &= rows - 1

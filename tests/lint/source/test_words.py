@@ -1,0 +1,37 @@
+"""Which parts of names stand in a text, against looking for each of them in each name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import contextkit.lint.source.detect as linted
+from contextkit.lint.source.watch.words import ANYWHERE, Words
+
+LOOKED_FOR = (b"a", b"as", b"find", b"findings", b"modul", b"ule", b"SMALL", b"nowhere", b"file")
+
+
+def standing(text: bytes) -> set[bytes]:
+    """Those that stand in a name of a text, one by one."""
+    names = re.findall(rb"\w+", text)
+    return {word for word in LOOKED_FOR if any(word in name for name in names)}
+
+
+def bits(words: Words, found: set[bytes]) -> int:
+    return ANYWHERE | sum(words.bits[word] for word in found)
+
+
+def test_a_word_stands_where_a_name_holds_it_whatever_was_looked_at_before() -> None:
+    lines = Path(linted.__file__).read_bytes().splitlines()
+    words = Words(LOOKED_FOR)
+    assert len({frozenset(standing(line)) for line in lines}) > 10
+    for line in lines:
+        assert words.standing_in(line) == bits(words, standing(line))
+
+
+def test_a_part_of_a_text_holds_what_the_names_in_it_hold() -> None:
+    source = Path(linted.__file__).read_bytes()
+    words = Words(LOOKED_FOR)
+    words.standing_in(source)
+    for part in source.split(b"\n\n"):
+        assert words.standing_in_part(part) == bits(words, standing(part))
