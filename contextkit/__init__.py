@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from contextkit.providers.openai.responses import OpenAIResponses as OpenAIResponses
     from contextkit.providers.openai_compatible import OpenAICompatible as OpenAICompatible
     from contextkit.providers.request import Request as Request
+    from contextkit.providers.settings.affinity import CacheKey as CacheKey
     from contextkit.tools.phases import Phase as Phase
     from contextkit.tools.phases import Phases as Phases
+    from contextkit.tools.signature.grammar import Grammar as Grammar
     from contextkit.tools.tool import Tool as Tool
     from contextkit.tools.tool import tool as tool
     from contextkit.tools.toolbox import Toolbox as Toolbox
@@ -32,10 +34,12 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "AnthropicMessages": "contextkit.providers.anthropic.messages",
+    "CacheKey": "contextkit.providers.settings.affinity",
     "Context": "contextkit.context",
     "ContextKitError": "contextkit.errors",
     "Entry": "contextkit.log.entry",
     "FileMemory": "contextkit.memory.filestore",
+    "Grammar": "contextkit.tools.signature.grammar",
     "Ledger": "contextkit.ledger.ledger",
     "Log": "contextkit.log.log",
     "OpenAIChat": "contextkit.providers.openai.chat",

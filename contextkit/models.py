@@ -57,6 +57,10 @@ class Model:
     """Where the row comes from: keys of `SOURCES`, divided by blanks, or the user's own words."""
     accepts_message_effort: bool = False
     """Whether a system message between turns may set the effort from there on (MIDSYS)."""
+    accepts_custom_tools: bool = False
+    """Whether a tool may be called with free text, or text of a grammar (CUSTOM)."""
+    accepts_tool_search: bool = False
+    """Whether the model can ask the caller for tools (SEARCH)."""
 
 
 SOURCES: Mapping[str, str] = MappingProxyType({
@@ -70,6 +74,8 @@ SOURCES: Mapping[str, str] = MappingProxyType({
     "H55": "https://platform.claude.com/docs/en/models/haiku-5-5/migration-guide",
     "F52": "https://platform.claude.com/docs/en/models/fable-5-2/overview",
     "OPC": "https://developers.openai.com/api/docs/guides/prompt-caching",
+    "CUSTOM": "https://cookbook.openai.com/examples/gpt-5/gpt-5_new_params_and_tools",
+    "SEARCH": "https://developers.openai.com/api/docs/guides/tools-tool-search",
     "OPT": "openai 3.52.0, openai/types/responses/response_create_params.py:425-460",
     "GEM": "https://ai.google.dev/gemini-api/docs/caching",
     "BED": "https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html",
@@ -230,6 +236,10 @@ _OTHERS: tuple[tuple[Any, ...], ...] = (
 )
 _MESSAGE_EFFORT = ("claude-fable-5-1", "claude-mythos-5-1", "claude-opus-5", "claude-opus-5-5", "claude-sonnet-5-5")
 """Claude models that take an effort from one message on (MIDSYS)."""
+_CUSTOM_TOOLS = tuple(row[0] for row in _GPT if row[0].startswith(("gpt-5", "gpt-6")))
+"""OpenAI's models that know custom tools: GPT-5 and later (CUSTOM)."""
+_TOOL_SEARCH = tuple(name for name in _CUSTOM_TOOLS if name.startswith(("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")))
+"""OpenAI's models that know tool search: GPT-5.4 and later (SEARCH)."""
 _CLAUDE_ON_BEDROCK = (
     "claude-opus-5-5", "claude-opus-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1", "claude-opus-4-8", "claude-opus-4-7",
 )
@@ -248,6 +258,8 @@ _MODELS = (
     | _rows(_OTHER_COLUMNS, _OTHER_ALL, _OTHERS)
 )
 _MODELS |= {name: replace(_MODELS[name], accepts_message_effort=True) for name in _MESSAGE_EFFORT}
+_MODELS |= {name: replace(_MODELS[name], accepts_custom_tools=True) for name in _CUSTOM_TOOLS}
+_MODELS |= {name: replace(_MODELS[name], accepts_tool_search=True) for name in _TOOL_SEARCH}
 _MODELS |= {
     f"anthropic.{name}": replace(_MODELS[name], name=f"anthropic.{name}", provider="aws", source=f"{_MODELS[name].source} BED")
     for name in _CLAUDE_ON_BEDROCK

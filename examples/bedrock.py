@@ -8,7 +8,7 @@ from typing import Any
 from provider import SYSTEM, asks, says
 
 from contextkit import Context, tool
-from contextkit.providers.bedrock.converse import BedrockConverse
+from contextkit.providers import BedrockConverse
 from contextkit.server import LocalServer
 
 REPLIES = [asks(("price", {"item": "apple"})), says("An apple costs $0.50.")]

@@ -8,7 +8,7 @@ from typing import Any
 from provider import SYSTEM, asks, says
 
 from contextkit import Context, tool
-from contextkit.providers.gemini.generate import Gemini
+from contextkit.providers import Gemini
 from contextkit.server import LocalServer
 
 REPLIES = [asks(("price", {"item": "apple"})), says("An apple costs $0.50."), says("A pear costs $0.70.")]

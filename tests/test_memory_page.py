@@ -22,16 +22,18 @@ from contextkit.log.change import (
     PermissionChanged,
 )
 from contextkit.providers.changes.mechanisms import NOTICINGS, SETTINGS
+from contextkit.providers.settings.output import OutputChanged
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 CHANGES: tuple[Change, ...] = (
     DateChanged("2026-11-21"), ModeChanged("review", "Change nothing."), EffortChanged("low"), FolderChanged("/src"),
     MemoryUpdated("notes.md"), PermissionChanged("You may push."), FileChanged("a.py", "9f2c"),
+    OutputChanged(None),
 )  # fmt: skip
 TOLD = {
     "system_notice": "a message of role `system` between turns",
-    "configuration_update": "an effort as an item `configuration_update`, everything else as a `developer` message",
+    "configuration_update": "an effort or a reply's form as an item `configuration_update`, everything else as a `developer` message",
     "developer": "a message of role `developer`",
     "reminder": "`<system>…</system>`, a text block of the user's turn",
 }

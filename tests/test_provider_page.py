@@ -32,6 +32,7 @@ from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.endings import KEYINGS
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.provider import Provider
+from contextkit.tools.late import tool_search
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "providers.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
@@ -72,6 +73,11 @@ DEFINITIONS: dict[str, Any] = {
     "function of another wire": {
         "native": {"wire": "elsewhere", "block": {"name": "f", "description": "F.", "parameters": {"type": "object"}, "strict": True}},
     },
+    "called with text": {
+        "name": "f", "description": "F.", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+    },
+    "a search that the program runs": tool_search([{"name": "g"}], description="F.").definition,
 }
 STOPS: dict[str, Mapping[str, str]] = {
     "Messages `stop_reason`": anthropic_reply.STOPS,

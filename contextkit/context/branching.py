@@ -22,6 +22,8 @@ from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.providers.adoption import check_switch
 from contextkit.providers.provider import Provider
+from contextkit.providers.settings.affinity import routing
+from contextkit.providers.stateful.continuing import apart
 from contextkit.simulator.account import Account
 from contextkit.tools.phases import Phases
 
@@ -37,13 +39,15 @@ class Branching(Conversation):
             log = opened.enter_context(self.log.fork(-1 if at is None else at, place))
             ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
             other = type(self)(
-                self.provider, log=log, ledger=ledger, clock=self._clock, phases=self._permission.permit, memory=self.memory,
+                apart(self.provider), log=log, ledger=ledger, clock=self._clock, phases=self._permission.permit, memory=self.memory,
                 variation=self._keeping.variation,
             )  # fmt: skip
             opened.pop_all()
         other.toolbox = self.toolbox
         other._late.share(self._late)
+        other._widen()
         other._account.share(self._account)
+        self._continuity.share(other._continuity)
         return other
 
     def spawn(
@@ -58,9 +62,10 @@ class Branching(Conversation):
             system, tools = parse(self.log[self._turns.head_system].body)["system"] or None, self.toolbox
             memory = self.memory if memory is None else memory
         other = type(self)(
-            self.provider if provider is None else provider, system=system, tools=tools, phases=phases, memory=memory, clock=self._clock,
-            session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",
+            apart(self.provider) if provider is None else provider, system=system, tools=tools, phases=phases, memory=memory,
+            clock=self._clock, session=self._session, lane=f"spawn-{self.log.digest.hex()[:8]}-{next(self._spawned)}@{self._clock():g}",
         )  # fmt: skip
+        other._root = self._root
         other._bill(self)
         other._append("user", {"content": content_parts(task)})
         return other
@@ -97,7 +102,8 @@ class Branching(Conversation):
         if told["to"] == told["from"]:
             return None
         with self._lock:
-            usage = self._account.quote(provider, self._laid_out())
+            layout = self._laid_out()
+            usage = self._account.quote(provider, layout, routing(provider, layout, self._root).fields)
         templates = {**parse(self.log[self._turns.head_templates].body)["templates"], provider.wire: provider.template}
         return self._append("switch", {**told, "rewrites_tokens": (usage.prompt or 0) - (usage.read or 0), "templates": templates})
 

@@ -17,8 +17,10 @@ from contextkit.log.content import content_parts, said_text
 from contextkit.log.entry import Entry
 from contextkit.log.turns import OpenCall
 from contextkit.providers.adoption import check_provider
-from contextkit.providers.parameters import parameters
+from contextkit.providers.parameters import is_prewarm, parameters, prewarming
 from contextkit.providers.request import Request
+from contextkit.providers.settings.affinity import routing
+from contextkit.providers.stateful.compacting import summed_up
 from contextkit.simulator.receiving import take
 from contextkit.simulator.streaming import Passing
 from contextkit.tools.call import Call, run_all
@@ -66,14 +68,23 @@ class Context(Remembering):
                 raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
             layout, after, epoch = self._laid_out(), len(self.log) - 1, self._turns.epoch
             mask = self._permission.lowered(self.provider, overrides)
-        params, headers = parameters(self.provider, overrides, mask.fields)
-        return self._account.request(self.provider, layout, params, headers, after, epoch, mask)
+            route = routing(self.provider, layout, self._root)
+            params, headers = parameters(self.provider, overrides, {**route.fields, **mask.fields}, route.headers)
+            continued = self._continuity.request(self.provider, self._turns, layout, params, is_prewarm(params))
+        return self._account.request(self.provider, layout, params, headers, after, epoch, mask, continued)
+
+    def prewarm(self, **overrides: Json) -> Request:
+        """A request that writes what the next one will read and is answered with nothing; `receive` bills its reply and keeps none.
+
+        Raises `UsageError` where the endpoint has no such request.
+        """
+        return self.request(**{**prewarming(self.provider), **overrides})
 
     def receive(self, reply: Any, request: Request | None = None) -> Entry | None:
         """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built.
 
-        A provider's own compaction opens a new epoch that begins with it. None for the reply to a prewarm, `request(max_tokens=0)`: it
-        is billed, and nothing was said.
+        A provider's own compaction opens a new epoch that begins with it. None for the reply to a `prewarm`: it is billed, and nothing
+        was said.
         """
         return self._receive(reply, request or self._account.last(self.request), None)
 
@@ -160,7 +171,9 @@ class Context(Remembering):
 
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry | None:
         body = take(response, request, self.provider, self._account, self._turns.check, first_byte_at)
-        return None if body is None else self._compacted(body) if body["stop"] == "compacted" else self._append("assistant", body)
+        if body is None:
+            return None
+        return self._append("assistant", body) if (summary := summed_up(body)) is None else self._compacted(body, *summary)
 
     def _call(self, call: OpenCall) -> Call:
         tool = self._late.answering(call.name, call.arguments, self.toolbox)

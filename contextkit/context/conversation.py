@@ -37,6 +37,8 @@ from contextkit.providers.late.arriving import can_join, check_joining, widened
 from contextkit.providers.late.late_tools import LateTools
 from contextkit.providers.masking.permission import Permission, permit_of
 from contextkit.providers.provider import Provider
+from contextkit.providers.settings.affinity import routing
+from contextkit.providers.stateful.continuing import Continuity
 from contextkit.providers.tracks import Tracks
 from contextkit.simulator.account import Account
 from contextkit.tools.adopt import adopted
@@ -70,13 +72,15 @@ class Conversation:
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
         self._n_shared = 0, 0
-        self._late, self._changes = LateTools(self.log), Changes(self.log)
+        self._late, self._changes, self._continuity = LateTools(self.log), Changes(self.log), Continuity(self.log)
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None and (memory is None or len(self.log)) else self.toolbox.definitions()
         if not len(self.log):
             self._append("opened", opening(provider, parts or [], definitions or []))
         self._keeping.follow(self.log)
         self._session, self._spawned = session or self.log[0].digest.hex(), count()
+        self._root = self.log[0].digest
+        """What this conversation and all its branches share, and a resume finds again."""
         self._account = Account(self.ledger, self._session, lane or lane_of(self.log), clock)
         try:
             check_head(self.log, self._turns, provider, parts, definitions)
@@ -155,8 +159,8 @@ class Conversation:
         """What the next request marks, for how long and why; `context.plan.explain()` says it in words."""
         with self._lock:
             choice = self._tracks.choice(self.log, self._turns, self.provider, self._known(), self._shared())
-        key = self.provider.params.get("prompt_cache_key")
-        return Planned(choice, self.provider.model, None if key is None else str(key))
+            route = routing(self.provider, self._laid_out(), self._root)
+        return Planned(choice, self.provider.model, route.key, route.why)
 
     def _laid_out(self) -> Layout:
         return self._tracks.layout(self.log, self._turns, self.provider, self._shared(), self._known())
@@ -179,7 +183,10 @@ class Conversation:
         entry = self.log.append(kind, body)
         self._turns.feed(entry)
         self._permission.feed(entry)
+        n_found = self._late.n_found
         self._late.feed(entry)
+        if self._late.n_found != n_found:
+            self._widen()
         self._changes.feed(entry)
         self._keeping.feed(entry)
         return entry
@@ -190,12 +197,13 @@ class Conversation:
             self._keep(*due)
 
     def _due(self, *, refuses: bool) -> tuple[Kind, Json] | None:
-        return self._permission.due(self.log, self._turns, refuses=refuses) or self._late.due() or self._keeping.due(self._turns)
+        told = self._permission.due(self.log, self._turns, refuses=refuses) or self._late.due() or self._changes.due()
+        return told or self._keeping.due(self._turns)
 
     def _permit(self, permit: Permit | None) -> None:
         """Go on in the phase the log says, the first one if it says none; write what a crash kept from being written."""
         with self._lock:
-            self._permission = Permission(widened(permit, self._late.tools, self.provider), self.log)
+            self._permission = Permission(widened(permit, self._late, self.provider, self.toolbox), self.log)
             self._follow(refuses=True)
 
     def _enter(self, phase: str) -> Entry:
@@ -214,8 +222,11 @@ class Conversation:
                 check_joining(self.provider, head, arrival.body)
                 self._keep("tools", arrival.body)
             self._late.bind(arrival.tools)
-            self._permission.permit = widened(self._permission.permit, self._late.tools, self.provider)
+            self._widen()
             return self.log[max(self._late.entry_of(tool.name) for tool in arrival.tools)]
+
+    def _widen(self) -> None:
+        self._permission.permit = widened(self._permission.permit, self._late, self.provider, self.toolbox)
 
     def _epoch(self, reason: str, summary: Json, keep_from: int | None, *, first: int | None = None, **more: Json) -> Entry:
         """A declared break; `first`: the entry whose bytes change first, where not all do."""

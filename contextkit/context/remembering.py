@@ -22,6 +22,8 @@ from contextkit.memory.recall.current import name_of
 from contextkit.memory.recall.recall import recall
 from contextkit.memory.reference import Reference
 from contextkit.memory.search.entries import entry_id
+from contextkit.providers.settings.affinity import routing
+from contextkit.providers.settings.output import FIELD, IN_BAND, OutputChanged, in_force, lowered, out_of_band, output_of, read
 
 
 class Remembering(Branching):
@@ -102,16 +104,40 @@ class Remembering(Branching):
             raise UsageError("the model has not replied yet: send the request, then context.receive(reply)")
         return str(parse(self.log[self._turns.last_assistant].body)["text"])
 
+    def parsed(self, output: Any = None) -> Any:
+        """What the model said last, as the value its form says: that of the provider's `output=`, of the last `OutputChanged`, or `output`.
+
+        Raises `UnreadableReply` where the reply was cut or is of another form, `UsageError` where no form was asked for.
+        """
+        asked = in_force(self._changes.output, self.provider) if output is None else output_of(output)
+        if asked is None:
+            raise UsageError("no form of reply was asked for: give the provider output=…, or context.parsed(output)")
+        return read(self.last_text, self._turns.last_stop, asked)
+
     def _notice(self, change: Change, lasts: dict[str, Json]) -> Entry:
+        if isinstance(change, OutputChanged) and self.provider.noticing != IN_BAND:
+            raise UsageError(out_of_band(self.provider, self._rewritten({FIELD: change.output})))
         body = {**change.body, **lasts}
         told = self._changes.told(change, canonical(body))
         return self._append("notice", body) if told is None else self.log[told]
 
-    def _compacted(self, body: Json) -> Entry:
-        """The epoch that begins with a provider's own compaction, kept as it came."""
-        native = body["native"]
-        items = [{"type": "native", "wire": native["wire"], "block": item} for item in native["body"]]
-        return self._epoch("compaction", items, None)
+    def _rewritten(self, overrides: dict[str, Any]) -> int:
+        """Tokens that the next request would pay for beside what it pays for anyway, were it made with these parameters."""
+        with self._lock:
+            layout = self._laid_out()
+        sent, changed = routing(self.provider, layout, self._root).fields, lowered(self.provider.wire, overrides, self.provider.params)[1]
+        now, then = (self._account.quote(self.provider, layout, {**sent, **more}) for more in ({}, changed))
+        return max((now.read or 0) - (then.read or 0), 0)
+
+    def _compacted(self, body: dict[str, Json], summary: list[Json], said: list[Json]) -> Entry:
+        """The epoch that begins with a provider's own compaction, kept as it came; then what the model said behind it.
+
+        What was said while the reply was under way stays: the summary does not hold it.
+        """
+        native, late = body["native"], body["after"] + 1
+        items = [{"type": "native", "wire": native["wire"], "block": item} for item in summary]
+        epoch = self._epoch("compaction", items, late if late < len(self.log) else None)
+        return self._append("assistant", {**body, "native": {**native, "body": said}}) if said else epoch
 
     def _restated(self, summary: list[Json], keep_from: int | None) -> list[Json]:
         if self.memory is None:

@@ -1,7 +1,7 @@
 """A response of any provider, whole or as the events it was streamed in, as the few facts a report needs.
 
 Takes JSON, a list of events, or the raw text of an event stream; gives ids, model, counters, verdict, and whether it came to its end.
-What was said is not kept. Knows nothing of files.
+Of what was said only the items of a response are kept, since a later request may name it instead of repeating them. Knows nothing of files.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Answer:
     """Whether it came as events."""
     session: str = ""
     """The conversation it names."""
+    items: list[Any] | None = None
+    """What a response of the Responses API holds; None for every other."""
 
 
 def answer_of(given: Any) -> Answer | None:
@@ -208,6 +210,8 @@ def _take(answer: Answer, said: dict[str, Any]) -> bool:
         if said.get(name) is not None:
             answer.created = said[name]
             break
+    if said.get("object") == "response" and isinstance(said.get("output"), list):
+        answer.items = said["output"]
     answer.verdict = _verdict(said) or answer.verdict
     return is_known | _take_end(answer, said) | _take_error(answer, said) | ("choices" in said) | ("candidates" in said)
 

@@ -25,6 +25,7 @@ from contextkit.importers.transcript import plausible
 from contextkit.ledger.bodies.reading import wire_of
 from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.row import Record
+from contextkit.providers.stateful.histories import Histories, Unknown, named_in
 
 MAIN = "main"
 BLOT = "[not kept]"
@@ -116,6 +117,8 @@ class Pairs:
     lanes: dict[tuple[str, str], _Lane] = field(default_factory=dict)
     answered: OrderedDict[str, tuple[str, str]] = field(default_factory=OrderedDict)
     """Id of a response → session and lane."""
+    histories: Histories = field(default_factory=Histories)
+    """What responses hold, for requests that say only what is new."""
     at: float = 0.0
     """When the call before started."""
     n_known: int = 0
@@ -129,6 +132,7 @@ class Pairs:
             self.n_known += 1
             return
         session, lane = self._place(heard, fields, answer)
+        raw = self._whole(raw, fields, answer)
         times = self._times(heard, answer, self.lanes.setdefault((session, lane), _Lane()))
         identity = answer.id or heard.id or f"{self.source.label}:{heard.line}"
         model = _text(fields.get("model")) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
@@ -158,6 +162,13 @@ class Pairs:
             return True
         counts = sorted(answer.counts.items(), key=repr)
         return self.source.is_new(b"pair", repr((when, counts, hash(raw))).encode())
+
+    def _whole(self, raw: bytes | None, fields: dict[str, Any], answer: Answer) -> bytes | None:
+        """The body with what its response went on from, where the recording holds that; else as it was sent."""
+        whole = self.histories.whole(fields) if named_in(fields) else fields
+        if answer.items is not None and answer.id and fields.get("store") is not False and not isinstance(whole, Unknown):
+            self.histories.follow(answer.id, fields, answer.items)
+        return raw if whole is fields or isinstance(whole, Unknown) else _spelled(whole)
 
     def _place(self, heard: Heard, fields: Mapping[str, Any], answer: Answer) -> tuple[str, str]:
         """Session and lane: as recorded, else by the response it goes on from, else by what it says."""

@@ -10,7 +10,7 @@ from contextkit.canonical import Json
 
 VERBATIM = frozenset({
     "input", "input_schema", "parameters", "schema", "arguments", "input_examples",
-    "json", "args", "parametersJsonSchema",
+    "json", "args", "parametersJsonSchema", "response", "partMetadata",
 })  # fmt: skip
 """Keys whose values a model or an author ordered (Anthropic keys `tool_use.input` on order: prompt-caching docs, troubleshooting). The
 second line is Bedrock's and Gemini's (botocore 1.44 bedrock-runtime, google-genai 3.4 types)."""

@@ -117,6 +117,15 @@ class Track:
         self._note(piece, level, opens)
         self._count(len(self.ends) - 1, piece.body)
 
+    def withhold(self, segments: Iterable[int]) -> None:
+        """Take thinking out of the prompt that the provider says it left out, as of the last segment; the wire keeps it."""
+        found = tuple(sorted(index for index in segments if index in self.pieces_thinking))
+        if found:
+            self.strips.append((len(self) - 1, found, "pieces_thinking"))
+            self.silent.update(found)
+            self.pieces_thinking = [index for index in self.pieces_thinking if index not in found]
+            self._recount(found[0])
+
     def rewound(self, n: int) -> Track:
         """A new track of the first `n` segments; this one, and every layout over it, stays as it is."""
         other = Track(self.grammar, strips_thinking=self.strips_thinking)

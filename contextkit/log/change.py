@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidContent
-from contextkit.log.entry import Entry
+from contextkit.log.entry import Entry, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +169,42 @@ class FileChanged(Change):
 class Changes:
     """The last change of each kind that the prompt says; fed every entry of a log, in order."""
 
-    __slots__ = ("_last",)
+    __slots__ = ("_last", "_lost")
 
     def __init__(self, log: Iterable[Entry] = ()) -> None:
         self._last: dict[str, tuple[bytes, int]] = {}
+        self._lost: bytes | None = None
+        """Body of the notice of a reply's form that an epoch took out of the prompt."""
         for entry in log:
             self.feed(entry)
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry; an epoch takes what was told out of the prompt."""
         if entry.kind == "epoch":
+            self._lost = self._last.get(_OUTPUT, (self._lost, 0))[0]
             self._last = {}
         elif entry.kind == "notice" and (event := parse(entry.body).get("event")):
             self._last[_subject(event)] = entry.body, entry.sequence
+            self._lost = None if _subject(event) == _OUTPUT else self._lost
+
+    @property
+    def output(self) -> Json:
+        """The event that says the form of replies, None where none does."""
+        said = self._last.get(_OUTPUT, (self._lost, 0))[0]
+        return None if said is None else parse(said)["event"]
+
+    def due(self) -> tuple[Kind, Json] | None:
+        """The notice that an epoch took out and that holds on: the form of replies; None where the prompt still says it."""
+        return None if self._lost is None else ("notice", parse(self._lost))
 
     def told(self, change: Change, body: bytes) -> int | None:
         """Sequence of the entry that says the same already, None where it is news."""
         last, sequence = self._last.get(_subject(parse(body)["event"]), (b"", -1))
         return sequence if last == body and not change.is_repeatable else None
+
+
+_OUTPUT = "output "
+"""Subject of a change of the form of replies, which what reads them relies on."""
 
 
 def _is_told(value: object, *, is_optional: bool) -> bool:

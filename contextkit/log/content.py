@@ -71,10 +71,15 @@ def _check_values(item: Mapping[str, Json], index: int) -> None:
         if key != "block" and (not isinstance(value, str) or not value):
             raise InvalidContent(f"content[{index}].{key} is text, not {type(value).__name__ if value != '' else 'nothing'}")
     block = item.get("block", {"type": ""})
-    if not isinstance(block, Mapping) or not any(isinstance(block.get(key), str) for key in ("type", "role")):
-        raise InvalidContent(f"content[{index}].block is an object with a type, as its provider takes it")
+    if not isinstance(block, Mapping) or not _says_what_it_is(block):
+        raise InvalidContent(f"content[{index}].block is an object with a type, or one that holds an object, as its provider takes it")
     if is_deeper(block, _DEEPEST):
         raise InvalidContent(f"content[{index}].block is nested deeper than {_DEEPEST} levels, or a circle")
+
+
+def _says_what_it_is(block: Mapping[str, Json]) -> bool:
+    """By its type or role, or, on wires that name a block so, by the key of the object it holds (`{"video": {…}}`)."""
+    return any(isinstance(block.get(key), str) for key in ("type", "role")) or any(isinstance(held, Mapping) for held in block.values())
 
 
 def is_deeper(value: Json, limit: int) -> bool:

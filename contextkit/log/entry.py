@@ -14,7 +14,9 @@ Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phas
 opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…]}
             or, where a branch leaves its parent, {"parent": {"path", "sequence", "digest"}}; in Postgres the path is a session's name
 user        {"content": [part…], "role"?: "system"}     a system message between turns names its role
-assistant   {"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…], "stop"}
+assistant   {"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…], "stop",
+             "stored"?: {"id", "model", "conversation"?}, "withheld"?: [id…]}     where the server keeps it, and can go on from it;
+            earlier reasoning that it says it left out
 result      {"call_id", "name", "content": [part…], "is_error", "references"?: [reference…], "form"?: name}     parts that stand in files
             are previews here, and `references` bring them back; `form` says how its text is told (`variation.py`)
 begun       {"call_id"}                     a side effect was started (a crash may follow); renders nothing
@@ -28,7 +30,7 @@ epoch       {"reason", "summary": [part…], "keep_from": sequence | null, "rewr
              "system"?: [part…], "tools"?: [definition…], "replaced"?: {sequence: {"content", "references"}}}
 part        {"type": "text", "text"} | {"type": "image"|"document", "media_type", "data"} | {… "url"} | {"type": "native", "wire", "block"}
 reference   {"digest", "n_bytes", "kind", "part", "form": {…}, "field", "source"?}
-definition  {"name", "description", "parameters"} | {"native": {"wire", "block"}}
+definition  {"name", "description", "parameters", "format"?} | {"native": {"wire", "block"}, "instead"?: definition}
 """
 
 

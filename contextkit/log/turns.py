@@ -74,6 +74,8 @@ class Turns:
     """Entries whose prefix an epoch changed: their thinking no longer holds."""
     spoken_by: dict[int, str] = field(default_factory=dict)
     """Sequence of a reply → the model that wrote it."""
+    withheld: dict[int, list[str]] = field(default_factory=dict)
+    """Sequence of a reply → ids of earlier thinking that was left out before it was written."""
     _heads: dict[str, int] = field(default_factory=dict)
     """Head part → sequence of the entry that set it last."""
     _open: dict[str, OpenCall] = field(default_factory=dict)
@@ -218,6 +220,8 @@ class Turns:
         self._passing = [said for said in self._passing if said > body["after"]]
         self._speaks = {said: self._speaks[said] for said in self.waiting}
         self.spoken_by[sequence] = str((body.get("native") or {}).get("model", ""))
+        if body.get("withheld"):
+            self.withheld[sequence] = body["withheld"]
         self.last_assistant, self.last_stop, self.n_before_last_assistant = sequence, body["stop"], len(self.ordered)
         self.ordered.append(sequence)
         self.has_pending_user = False
@@ -249,8 +253,8 @@ class Turns:
         self._told -= self._dated
         self._passing = []
         self._dated, self._mute = set(), self._mute | (set() if _speaks(body) else {sequence})
-        first_told = list(takewhile(self._told.__contains__, kept)) if sequence in self._mute else []
-        kept, self.waiting = kept[len(first_told) :], first_told + self.waiting
+        first_told = self._told_to_nobody([sequence, *kept])
+        kept, self.waiting = [old for old in kept if old not in first_told], first_told + self.waiting
         self._speaks.update(dict.fromkeys(first_told, False))
         self.ordered = [sequence, *kept]
         self._replace(kept, body)
@@ -259,6 +263,11 @@ class Turns:
         self.n_before_last_assistant = index.get(self.last_assistant)
         self.epoch += 1
         self._feed_head(sequence, body)
+
+    def _told_to_nobody(self, ordered: list[int]) -> list[int]:
+        """What is told last at the front of an order, with nothing but epochs that say nothing right before it."""
+        front = list(takewhile(lambda old: old in self._told or old in self._mute, ordered if ordered[0] in self._mute else ordered[1:]))
+        return [old for place, old in enumerate(front) if old in self._told and not self._mute.isdisjoint(front[:place])]
 
     def _replace(self, kept: list[int], body: Json) -> None:
         """Results told shorter from here on; thinking is dropped from the first entry whose prefix is not what it was."""

@@ -6,7 +6,7 @@ Every adapter is two tables, kind → blocks and block → piece, read in both d
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from contextkit.cache.prompt import Prompt
@@ -48,6 +48,8 @@ class Reply:
     """done, calls, truncated, paused, refused or overflow."""
     usage: Usage
     """What the provider billed."""
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """Id of earlier reasoning that the model was not shown → why."""
 
 
 @dataclass(frozen=True, slots=True)

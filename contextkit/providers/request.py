@@ -23,6 +23,7 @@ from contextkit.models import Model
 from contextkit.providers.blockwise.roads import ROADS, called
 from contextkit.providers.masking.lowering import Lowered
 from contextkit.providers.parameters import output_tokens
+from contextkit.providers.stateful.continuing import Continued
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +84,17 @@ class Request(Mapping[str, Json]):
     """
 
     __slots__ = (
-        "_fields", "_observe", "after", "at", "epoch", "headers", "layout", "mask", "model", "params", "path", "predicted", "prompt",
-        "provider", "wire",
+        "_fields", "_observe", "after", "at", "continued", "epoch", "headers", "layout", "mask", "model", "params", "path", "predicted",
+        "prompt", "provider", "wire",
     )  # fmt: skip
 
     def __init__(
         self, layout: Layout, path: str, params: Mapping[str, Json], headers: Mapping[str, str], predicted: Usage, *,
         wire: str, provider: str, model: Model, prompt: Prompt, after: int, epoch: int, at: float, mask: Lowered,
-        observe: Callable[[Request, BaseException], object] | None = None,
+        observe: Callable[[Request, BaseException], object] | None = None, continued: Continued | None = None,
     ) -> None:  # fmt: skip
         self.layout = layout
-        """The segments and marks it sends."""
+        """The segments and marks of its prompt; all of them leave unless `continued` says where the body begins."""
         self.path = path
         """Where it goes, below the client's base URL."""
         self.params = params
@@ -115,13 +116,19 @@ class Request(Mapping[str, Json]):
         """What may be called, what carries it (`.mechanism`), and what the change into it cost (`.cost_tokens`)."""
         self.at = at
         """When it was built, seconds since 1970."""
+        self.continued = continued
+        """How it goes on from what the server keeps; None for an adapter that does not ask for that."""
         self._observe = observe
         self._fields: dict[str, Json] | None = None
 
     @property
     def body(self) -> bytes:
-        """The exact bytes `.send` puts on the wire; joined anew at each call, one copy of the conversation."""
-        return self.layout.body(canonical(dict(self.params)))
+        """The exact bytes `.send` puts on the wire; joined anew at each call, one copy of what is sent."""
+        return self._written({})
+
+    def _written(self, more: Mapping[str, Json]) -> bytes:
+        params = {**self.params, **more}
+        return self.layout.body(canonical(params)) if self.continued is None else self.continued.body(self.layout, params)
 
     @property
     def overflow(self) -> Overflow | None:
@@ -156,7 +163,7 @@ class Request(Mapping[str, Json]):
             return road.events(self._typed(called(road.streaming, road, client)))
         endpoint = ENDPOINTS[self.wire]
         _check(client, endpoint.sdk, is_async=None)
-        body = self.layout.body(canonical({**self.params, **endpoint.streaming}))
+        body = self._written(endpoint.streaming)
         is_async = inspect.iscoroutinefunction(client.post)
         decoder = _stream_class(endpoint.sdk, endpoint.event, is_async)
         options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": decoder, "options": self._headers()}

@@ -19,6 +19,7 @@ from contextkit.log.entry import Entry
 from contextkit.log.turns import Turns
 from contextkit.models import is_of_another
 from contextkit.providers.provider import Provider
+from contextkit.providers.stateful.reasoning import named_in, strips
 
 
 @dataclass(slots=True)
@@ -75,7 +76,8 @@ class Tracks:
         return (ends[n - 1] if n else 0) - (ends[start - 1] if start else 0)
 
     def _synced(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
-        key = (provider.wire, provider.name, provider.model.name, provider.telling, provider.announcing, provider.noticing)
+        names = provider.wire, provider.name, provider.model.name, provider.telling, provider.announcing, provider.noticing
+        key = (*names, str(_strips(provider)))
         epoch, grown = self._grown.get(key, (-1, None))
         if grown is None or epoch != turns.epoch:
             grown = _headed(log, turns, provider)
@@ -84,9 +86,15 @@ class Tracks:
         for sequence in turns.ordered[len(grown.rendered) :]:
             holds = sequence not in turns.thoughtless and not is_of_another(turns.spoken_by.get(sequence, ""), provider.model)
             grown.track.extend(provider.pieces(_told(log[sequence], turns), keeps_thinking=holds))
+            if left_out := turns.withheld.get(sequence):
+                grown.track.withhold(named_in(grown.track, left_out).values())
             grown.rendered.append(sequence)
             grown.ends.append(len(grown.track))
         return grown
+
+
+def _strips(provider: Provider) -> bool:
+    return strips(provider.wire, provider.model, provider.params)
 
 
 def _ends(grown: _Grown, turns: Turns, n_shared: int) -> tuple[int, int]:
@@ -103,7 +111,7 @@ def _told(entry: Entry, turns: Turns) -> Entry:
 
 
 def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
-    track = Track(provider.grammar, strips_thinking=provider.model.strips_thinking)
+    track = Track(provider.grammar, strips_thinking=_strips(provider))
     system, tools = parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"]
     track.extend(provider.head(system, tools, turns.head))
     return _Grown(track, len(track))

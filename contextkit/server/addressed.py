@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from contextkit.canonical import Json, canonical, parse
@@ -16,11 +16,11 @@ from contextkit.errors import ContextKitError, NotSerialisable
 from contextkit.models import MODELS, model_named
 from contextkit.providers.gemini.generate import parse as parsed_content
 from contextkit.providers.gemini.parts import spelled
-from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, refused
+from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
 from contextkit.server.refusals.keyed.gemini import CREATED, authenticated, invalid, shaped
 from contextkit.server.refusals.refusal import Refusal, Sent, first
 from contextkit.server.state import State
-from contextkit.server.wires.anthropic_messages import INVOKE, MANTLE, PREDICT
+from contextkit.server.wires.anthropic_messages import COUNTED, INVOKE, MANTLE, PREDICT
 from contextkit.server.wires.wire import Wire
 
 _TTL = re.compile(r"(\d+(?:\.\d+)?)s")
@@ -62,22 +62,37 @@ def invoke(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, 
 
 
 def predict(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
-    """`POST …/publishers/anthropic/models/{model}:rawPredict` and `:streamRawPredict`: the same on Google Cloud."""
+    """`POST …/publishers/anthropic/models/{model}:rawPredict` and `:streamRawPredict`: the same on Google Cloud, and counting."""
+    if model == "count-tokens":
+        return count_tokens(state, COUNTED, _opted(headers, _fields(raw)), raw)
     return _claude(state, PREDICT, headers, raw, {"model": model, **({"stream": True} if is_stream else {})})
 
 
 def below(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
     """`POST /anthropic/v1/messages`: Foundry as the Claude API is, Bedrock by the names its models have there."""
+    return admit(state, MANTLE if _is_mantle(raw) else wire, headers, raw)
+
+
+def counted_below(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
+    """`POST /anthropic/v1/messages/count_tokens`: the same, counted."""
+    return count_tokens(state, replace(MANTLE, early=wire.early) if _is_mantle(raw) else wire, headers, raw)
+
+
+def _is_mantle(raw: bytes) -> bool:
     row = MODELS.get(str(_fields(raw).get("model")))
-    return admit(state, MANTLE if row and row.provider == MANTLE.family else wire, headers, raw)
+    return row is not None and row.provider == MANTLE.family
 
 
 def _claude(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes, asked: Mapping[str, Json]) -> Outcome | Call:
     """A body with its model, whose betas stand in it instead of a header."""
     body = _fields(raw)
+    return admit(state, wire, _opted(headers, body), canonical({**body, **asked}) if body else raw)
+
+
+def _opted(headers: Mapping[str, str], body: Mapping[str, Json]) -> Mapping[str, str]:
+    """The headers, with the betas of the body."""
     betas = body.get("anthropic_beta")
-    named = {"anthropic-beta": ",".join(map(str, betas))} if isinstance(betas, list) else {}
-    return admit(state, wire, {**headers, **named}, canonical({**body, **asked}) if body else raw)
+    return {**headers, "anthropic-beta": ",".join(map(str, betas))} if isinstance(betas, list) else headers
 
 
 def create(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:

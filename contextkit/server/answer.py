@@ -27,13 +27,14 @@ from contextkit.server.refusals.refusal import Asked, Refusal, Sent, first
 from contextkit.server.replies import Part, ReplyScript
 from contextkit.server.signatures import places_in
 from contextkit.server.state import State
-from contextkit.server.wires import anthropic_messages, bedrock_converse, gemini, openai_chat, openai_responses
+from contextkit.server.stored.stored import Stored
+from contextkit.server.wires import anthropic_messages, bedrock_converse, gemini, openai_chat, openai_compact, openai_responses
 from contextkit.server.wires.wire import Answer, Wire
 
 if TYPE_CHECKING:
     from contextkit.server.replies import ErrorEvent
 
-MESSAGES, CHAT, RESPONSES = anthropic_messages.WIRE, openai_chat.WIRE, openai_responses.WIRE
+MESSAGES, CHAT, RESPONSES, COMPACT = anthropic_messages.WIRE, openai_chat.WIRE, openai_responses.WIRE, openai_compact.WIRE
 CONVERSE, GENERATE = bedrock_converse.WIRE, gemini.WIRE
 COUNT = replace(MESSAGES, early=EARLY_COUNT)
 """`/v1/messages/count_tokens`."""
@@ -175,8 +176,19 @@ def _understood(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes
         return keyless or wire.fault(400, None, f"The request body is not valid JSON: {fault}")
     if not isinstance(body, dict):
         return wire.fault(400, None, "The request body must be a JSON object.")
-    sent = Sent(headers, body)
-    return first(check(sent) for check in wire.early) or _parsed(state, wire, sent)
+    sent = _resolved(state, wire, Sent(headers, body))
+    return sent if isinstance(sent, Refusal) else first(check(sent) for check in wire.early) or _parsed(state, wire, sent)
+
+
+def _resolved(state: State, wire: Wire, sent: Sent) -> Sent | Refusal:
+    """The request with what is kept of its conversation; who asks, and with which fields, is looked at before."""
+    if wire.resolved is None:
+        return sent
+    return first(check(sent) for check in wire.early[:2]) or wire.resolved(_stored(state, wire, sent), sent)
+
+
+def _stored(state: State, wire: Wire, sent: Sent) -> Stored:
+    return state.stored(sent.headers.get(wire.workspace, ""))
 
 
 def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
@@ -313,6 +325,7 @@ def _remember(call: Call, spoken: Answer) -> None:
         call.state.signatures.issue(call.asked.places, blocks)
     if spoken.stop == "paused" and blocks:
         call.state.paused.add(canonical(normal(blocks[-1])))
+    call.wire.kept(_stored(call.state, call.wire, call.asked.sent), call.asked, spoken)
 
 
 def _record(

@@ -15,6 +15,7 @@ from contextkit.models import MODELS, Model
 from contextkit.server import addressed, control
 from contextkit.server.answer import (
     CHAT,
+    COMPACT,
     CONVERSE,
     COUNT,
     GENERATE,
@@ -31,6 +32,8 @@ from contextkit.server.answer import (
 )
 from contextkit.server.refusals.refusal import Refusal, Sent, first
 from contextkit.server.state import State
+from contextkit.server.stored import endpoints
+from contextkit.server.stored.asking import ask
 from contextkit.server.wires.anthropic_messages import INVOKE, PREDICT
 from contextkit.server.wires.wire import Wire
 
@@ -45,9 +48,10 @@ _POSTS = (
     ("/v1/messages", MESSAGES, admit),
     ("/v1/messages/count_tokens", COUNT, count_tokens),
     ("/anthropic/v1/messages", MESSAGES, addressed.below),
-    ("/anthropic/v1/messages/count_tokens", COUNT, count_tokens),
+    ("/anthropic/v1/messages/count_tokens", COUNT, addressed.counted_below),
     ("/v1/chat/completions", CHAT, admit),
     ("/v1/responses", RESPONSES, admit),
+    ("/v1/responses/compact", COMPACT, admit),
 )
 _PUBLISHED = "/v1/projects/{project}/locations/{region}/publishers/anthropic/models/{model}"
 _ADDRESSED = (
@@ -76,6 +80,7 @@ def app(state: State) -> Starlette:
         raise MissingExtra("the local server", "server") from None
     routes = [Route(path, _posted(state, wire, act), methods=["POST"]) for path, wire, act in _POSTS]
     routes += [Route(path, _addressed(state, act, is_stream), methods=["POST"]) for path, act, is_stream in _ADDRESSED]
+    routes += [Route(path, _stored(state, act), methods=list(methods)) for path, methods, act in endpoints.ROUTES]
     for version in ("v1", "v1beta"):
         routes.append(Route(f"/{version}/cachedContents", _creating(state), methods=["POST"]))
         routes.append(Route(f"/{version}/cachedContents/{{name}}", _content(state), methods=["GET", "PATCH", "DELETE"]))
@@ -149,6 +154,14 @@ _SPOKEN: Mapping[Callable[..., Outcome | Call], Wire] = {
     addressed.converse: CONVERSE, addressed.generate: GENERATE, addressed.invoke: INVOKE, addressed.predict: PREDICT,
 }  # fmt: skip
 """What answers → whose words a fault of ours is told in."""
+
+
+def _stored(state: State, act: Callable[[endpoints.Wanted], Json | Refusal]) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        raw = await request.body()
+        return Written(ask(state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw))
+
+    return endpoint
 
 
 def _creating(state: State) -> _Endpoint:

@@ -43,11 +43,11 @@ class Thinking(_Value):
 
 
 class Call(_Value):
-    """A tool call; the id is counted where none is given."""
+    """A tool call; the id is counted where none is given. Its arguments are a text where it calls a custom tool."""
 
     type: Literal["call"] = "call"
     name: str
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    arguments: dict[str, Any] | str = Field(default_factory=dict)
     id: str | None = None
 
 

@@ -21,6 +21,7 @@ from contextkit.server.billing.selfhosted import SelfHosted
 from contextkit.server.diagnostics import Fingerprints
 from contextkit.server.replies import Replies, ReplySource
 from contextkit.server.signatures import Signatures
+from contextkit.server.stored.stored import Stored
 from contextkit.server.wires.wire import Wire
 from contextkit.simulator.engines import Engine
 
@@ -93,6 +94,7 @@ class State:
             """Last blocks of turns that were paused: they may stand at the end of a request."""
             for books in (self._hosted, *self._books.values()):
                 books.reset()
+            self._stored: dict[str, Stored] = {}
             self.contents: dict[str, Any] = {}
             """Contents made by a call of their own, by name (`addressed.py`)."""
             self._counters: Counter[str] = Counter()
@@ -100,6 +102,10 @@ class State:
     def books(self, wire: Wire) -> Books:
         """Who bills an endpoint."""
         return self._books.get(wire.family, self._hosted)
+
+    def stored(self, workspace: str) -> Stored:
+        """What is kept for one workspace; others do not see it."""
+        return self._stored.setdefault(workspace, Stored())
 
     def number(self, kind: str) -> int:
         """1, 2, 3, … for each kind."""

@@ -7,7 +7,7 @@ the ledger when a conversation is opened again.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from threading import Lock
 
@@ -18,13 +18,14 @@ from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.layout.layout import Layout
 from contextkit.layout.planning.known import Known
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.exchange import Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.recorder import Recorder
 from contextkit.models import Model, model_named
 from contextkit.providers.masking.lowering import Lowered
 from contextkit.providers.provider import Provider, Reply
 from contextkit.providers.request import Request
+from contextkit.providers.stateful.continuing import Continued
 from contextkit.simulator.lanes.pace import Pace
 from contextkit.simulator.reference import reference_cache
 
@@ -48,7 +49,7 @@ class Account:
 
     def request(
         self, provider: Provider, layout: Layout, params: Mapping[str, Json], headers: Mapping[str, str], after: int, epoch: int,
-        mask: Lowered,
+        mask: Lowered, continued: Continued | None = None,
     ) -> Request:  # fmt: skip
         """The request that sends `layout` now, with what it should be billed."""
         now, prompt = self._clock(), provider.prompt(layout, params)
@@ -57,14 +58,14 @@ class Account:
         self._last = Request(
             layout, provider.path, params, headers, usage,
             wire=provider.wire, provider=provider.name, model=provider.model, prompt=prompt, after=after, epoch=epoch, at=now,
-            mask=mask.over(layout), observe=self.failed,
+            mask=mask.over(layout), observe=self.failed, continued=continued,
         )  # fmt: skip
         return self._last
 
-    def quote(self, provider: Provider, layout: Layout) -> Usage:
-        """What sending `layout` to `provider` would be billed now; nothing is sent."""
+    def quote(self, provider: Provider, layout: Layout, fields: Mapping[str, Json] | None = None) -> Usage:
+        """What sending `layout` to `provider`, with `fields` beside its own, would be billed now; nothing is sent."""
         with self._lock:
-            return self._cache(provider.model.name).quote(provider.prompt(layout, provider.params), self._clock())
+            return self._cache(provider.model.name).quote(provider.prompt(layout, {**provider.params, **(fields or {})}), self._clock())
 
     def known(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> Known:
         """What is known of this lane before its next request to `model`; `now` is the time of the last thing said."""
@@ -88,6 +89,11 @@ class Account:
         """The request built last, or a fresh one where none was."""
         return self._last or build()
 
+    def told(self, name: str, reasons: Iterable[str]) -> None:
+        """The provider says of the reply `name` why earlier reasoning was left out of its prompt: a remark on the call, nothing else."""
+        if text := ", ".join(reasons):
+            self._recorder.ledger.remark(Remark("verdict", name, f"reasoning removed: {text}"))
+
     def received(self, request: Request, reply: Reply, first_byte_at: float | None = None) -> Exchange:
         """A reply came: note what it was billed."""
         now = self._clock()
@@ -103,6 +109,8 @@ class Account:
         self, request: Request, error: BaseException | str, usage: Usage | None = None, first_byte_at: float | None = None
     ) -> Exchange:
         """It came to nothing: note why, and what is known of the bill. Without a first byte it warmed nothing."""
+        if request.continued is not None:
+            request.continued.failed(error)
         what = error if isinstance(error, str) else _named(error)
         return self._note(request, f"failed-{len(self._recorder.ledger)}", usage, first_byte_at, self._clock(), what)
 

@@ -26,4 +26,11 @@ def adopted(definitions: Sequence[Json], tools: Iterable[Any]) -> list[Tool]:
     if unknown:
         names = ", ".join(unknown)
         raise InvalidTool(f"{names}: not among the tools of this request; declare them there, or open an epoch with context.retool(...)")
-    return [replace(given[tool.name], body=tool.body) if tool.name in given else tool for tool in declared]
+    return [_run_by(given[tool.name], tool) if tool.name in given else tool for tool in declared]
+
+
+def _run_by(own: Tool, declared: Tool) -> Tool:
+    """The declared tool, run by our own; one that is called with text fills our only parameter with it."""
+    taken = list((own.parameters or {}).get("properties", {}))
+    text = own.text_parameter or (taken[0] if declared.text_parameter and len(taken) == 1 else "")
+    return replace(own, body=declared.body, text_parameter=text if declared.text_parameter else "")

@@ -6,14 +6,14 @@ Takes the call and what to do with it as functions, so that it knows no log and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from contextkit.canonical import Json
 from contextkit.errors import InvalidCall, UsageError
 from contextkit.tools.render import Tried
-from contextkit.tools.tool import Tool
+from contextkit.tools.tool import Arguments, Tool
 
 T = TypeVar("T")
 
@@ -26,8 +26,8 @@ class Call:
     """The provider's id."""
     name: str
     """The tool asked for."""
-    arguments: Mapping[str, Json]
-    """What the model wrote, in its order."""
+    arguments: Arguments
+    """What the model wrote, in its order: named arguments, or a text."""
     was_started: bool
     """Whether `begin` was called before, perhaps by a process that died: the side effect may have happened."""
     is_cut: bool

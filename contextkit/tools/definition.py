@@ -1,8 +1,8 @@
 """A tool as somebody else wrote it down, in our neutral form.
 
 Takes a dict in the form of Anthropic, OpenAI (either endpoint), contextkit itself, or one MCP listing; gives a name and a neutral
-definition: `{"name", "description", "parameters"}`, or `{"native": {"wire", "block"}}` for what only one provider understands, with
-`"instead"` a function for the others where there is one.
+definition: `{"name", "description", "parameters"}`, with `"format"` where it is called with text, or `{"native": {"wire", "block"}}` for
+what only one provider understands, with `"instead"` a function for the others where there is one.
 Knows nothing of functions.
 
 Nothing is lost and nothing added: a provider's function tool that says more than name, description and schema (`strict`,
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidTool, NotSerialisable
+from contextkit.tools.signature.grammar import check_format
 
 PORTABLE = 64
 """Longest name every provider accepts, in characters (openai/types/shared_params/function_definition.py)."""
@@ -109,11 +110,14 @@ def _read_function(plain: dict[str, Json], form: Form) -> tuple[str, Json]:
         raise InvalidTool(f"a tool definition has no object under {form.inside!r}; known forms: {_KNOWN}")
     parameters = inner.get(form.schema)
     definition = neutral(inner.get("name", ""), inner.get("description") or "", _NO_PARAMETERS if parameters is None else parameters)
-    expected = form.frame | {"name", "description", form.schema}
+    if not form.wire and "format" in inner:
+        check_format(inner["name"], inner["format"])
+        definition = {**definition, "format": inner["format"]}
+    expected = form.frame | {"name", "description", form.schema} | ({"format"} & definition.keys())
     said = {*plain, *inner}
     if said - expected and not form.wire:
         unknown = ", ".join(sorted(said - expected))
-        raise InvalidTool(f"tool {inner['name']!r}: {unknown} is unknown; a neutral definition has name, description, parameters")
+        raise InvalidTool(f"tool {inner['name']!r}: {unknown} is unknown; a neutral definition has name, description, parameters, format")
     is_exact = said == expected or not form.wire
     return inner["name"], definition if is_exact else {"native": {"wire": form.wire, "block": plain}}
 

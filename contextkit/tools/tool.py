@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,10 +20,15 @@ from contextkit.tools.definition import PORTABLE, check_name, neutral, read_defi
 from contextkit.tools.mcp import Listed, read_listing
 from contextkit.tools.signature.docstring import read_docstring
 from contextkit.tools.signature.fitting import misfit
+from contextkit.tools.signature.grammar import Format, custom, text_parameter
 from contextkit.tools.signature.schema import read_signature
 
 Function = Callable[..., object]
 """A function or bound method, sync or async."""
+_WRAPPED, _SEEN = re.compile(r"\s"), 200
+"""Blanks, and how much of a text shows whether it is arguments after all: a function's that are no JSON arrive as text too."""
+Arguments = Mapping[str, Json] | str
+"""What a model wrote: named arguments, or the text of a tool that is called with text."""
 Bind = Callable[[Mapping[str, Json]], Callable[[], object]]
 """Arguments as the model wrote them → the call, ready to be made."""
 
@@ -41,6 +47,8 @@ class Tool:
     """Whether it must be awaited."""
     _bind: Bind | None = field(default=None, repr=False, compare=False)
     """Validates arguments and makes the call ready."""
+    text_parameter: str = field(default="", repr=False)
+    """Parameter that takes the text of a tool called with text; "" for one called with named arguments."""
 
     @property
     def definition(self) -> Json:
@@ -62,8 +70,8 @@ class Tool:
         """Whether the definition is one provider's own words."""
         return "native" in self.definition
 
-    def run(self, arguments: Mapping[str, Json]) -> object:
-        """What the function returns for the arguments a model wrote.
+    def run(self, arguments: Arguments) -> object:
+        """What the function returns for the arguments a model wrote; for the text, where it is a tool that is called with text.
 
         Raises `InvalidCall`, in words for the model, when they do not fit; `UsageError` when the tool is async or has nothing to run;
         and whatever the function raises.
@@ -76,15 +84,19 @@ class Tool:
             raise UsageError(f"tool {self.name!r} returned an awaitable; await tool.arun(arguments)")
         return outcome
 
-    async def arun(self, arguments: Mapping[str, Json]) -> object:
+    async def arun(self, arguments: Arguments) -> object:
         """The same from async code; a sync function runs in a thread, so that it does not hold up the event loop."""
         ready = self._ready(arguments)
         outcome = ready() if self.is_async else await asyncio.to_thread(ready)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
-    def _ready(self, arguments: Mapping[str, Json]) -> Callable[[], object]:
+    def _ready(self, arguments: Arguments) -> Callable[[], object]:
         if self._bind is None:
             raise UsageError(f"tool {self.name!r} has nothing to run; give it run=…, or run it yourself and record the result")
+        if isinstance(arguments, str) and self.text_parameter:
+            if _WRAPPED.sub("", arguments[:_SEEN]).startswith(f'{{"{self.text_parameter}":'):
+                raise InvalidCall(f"tool {self.name!r} was called with torn JSON, or with JSON around its text; call it again")
+            return self._bind({self.text_parameter: arguments})
         if not isinstance(arguments, Mapping):
             raise InvalidCall(f"the arguments of tool {self.name!r} must be a JSON object, not {type(arguments).__name__}")
         return self._bind(arguments)
@@ -108,7 +120,8 @@ class Tool:
         if run is not None and not callable(run):
             raise InvalidTool(f"run is a function that takes the arguments as one dict, not {type(run).__name__}")
         name, neutral_form = read_definition(definition, wire)
-        return cls(name, sealed(name, neutral_form), run, _is_async(run), None if run is None else _whole(name, neutral_form, run))
+        bind = None if run is None else _whole(name, neutral_form, run)
+        return cls(name, sealed(name, neutral_form), run, _is_async(run), bind, text_parameter(neutral_form))
 
     @classmethod
     def from_mcp(cls, listing: object, *, call: Callable[[str, dict[str, Json]], object], prefix: str = "") -> list[Tool]:
@@ -130,16 +143,19 @@ def tool(function: Function, /) -> Tool: ...
 
 
 @overload
-def tool(*, name: str | None = None, description: str | None = None) -> Callable[[Function], Tool]: ...
+def tool(
+    *, name: str | None = None, description: str | None = None, format: Format | None = None
+) -> Callable[[Function], Tool]: ...
 
 
 def tool(
-    function: Function | None = None, /, *, name: str | None = None, description: str | None = None
+    function: Function | None = None, /, *, name: str | None = None, description: str | None = None, format: Format | None = None
 ) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a typed, documented function: `@tool`, or `@tool(name=…, description=…)`.
 
     The schema comes from the signature, the description from the docstring above its first section, a parameter's description from
-    `Annotated[…, "text"]`, `Field(description=…)` or the docstring. Raises `InvalidTool` naming the parameter at fault.
+    `Annotated[…, "text"]`, `Field(description=…)` or the docstring. With `format="text"`, or a `Grammar`, the model calls it with text
+    instead of JSON where its provider has custom tools. Raises `InvalidTool` naming the parameter at fault.
 
     >>> @tool
     ... def search(query: str, limit: int = 10) -> str:
@@ -151,11 +167,11 @@ def tool(
     {'default': 10, 'type': 'integer'}
     """
     if function is None:
-        return lambda function: _of_function(function, name, description)
-    return _of_function(function, name, description)
+        return lambda function: _of_function(function, name, description, format)
+    return _of_function(function, name, description, format)
 
 
-def _of_function(function: Function, name: str | None, description: str | None) -> Tool:
+def _of_function(function: Function, name: str | None, description: str | None, text_format: Format | None) -> Tool:
     if not inspect.isroutine(function):
         raise InvalidTool(f"a tool is made of a function or a bound method, not {type(function).__name__}; wrap it in a def")
     own = function.__name__ if name is None else name
@@ -171,7 +187,10 @@ def _of_function(function: Function, name: str | None, description: str | None) 
     def bind(arguments: Mapping[str, Json]) -> Callable[[], object]:
         return partial(function, **parameters.bind(own, arguments))
 
-    return Tool(own, sealed(own, neutral(own, text, parameters.schema)), function, _is_async(function), bind)
+    definition = neutral(own, text, parameters.schema)
+    if text_format is not None:
+        definition = custom(definition, text_format)
+    return Tool(own, sealed(own, definition), function, _is_async(function), bind, text_parameter(definition))
 
 
 def _whole(name: str, definition: Json, function: Function) -> Bind:

@@ -9,8 +9,7 @@ import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
 from contextkit.cache.usage import ZERO
-from contextkit.providers.bedrock.converse import BedrockConverse
-from contextkit.providers.gemini.generate import Gemini
+from contextkit.providers import BedrockConverse, Gemini
 from contextkit.providers.provider import Provider
 from tests.laws.conversations import PNG
 from tests.laws.wires import answer

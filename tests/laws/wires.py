@@ -14,9 +14,7 @@ from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.models import model_named
-from contextkit.providers import PARSERS
-from contextkit.providers.bedrock.converse import BedrockConverse
-from contextkit.providers.gemini.generate import Gemini
+from contextkit.providers import PARSERS, BedrockConverse, Gemini
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.providers.provider import Provider
 from contextkit.simulator.reference import reference_cache

@@ -22,6 +22,7 @@ from contextkit.prices import cost_usd
 from contextkit.providers.anthropic.messages import GRAMMAR
 from contextkit.providers.openai.endings import plan_of
 from tests.layout.planned.cost import Planner, expected, no_marks
+from tests.layout.planned.exhaustive import tried
 from tests.layout.planned.oracle import Oracle
 from tests.layout.planned.placements import RESTATED, restated
 from tests.layout.planned.sessions import Session, generated
@@ -47,6 +48,12 @@ def test_the_planner_costs_what_the_best_of_all_sets_of_marks_costs(sessions: li
     assert sum(best) <= sum(ours) * (1 + 1e-9) and sum(ours) <= 1.01 * sum(best)
 
 
+@pytest.mark.parametrize(("seed", "n_places"), [(3, 6), (28, 6), (83, 3), (208, 3)])
+def test_the_search_finds_what_trying_every_set_of_marks_on_the_cache_itself_finds(seed: int, n_places: int) -> None:
+    session = generated(seed)
+    assert Oracle(session, n_places=n_places).best() == pytest.approx(tried(session, n_places), rel=1e-12)
+
+
 @pytest.mark.parametrize("name", ["no markers", *RESTATED])
 def test_the_planner_is_in_no_session_dearer_than(name: str, sessions: list[Session]) -> None:
     other = no_marks if name == "no markers" else restated(sessions, RESTATED[name])
@@ -54,8 +61,8 @@ def test_the_planner_is_in_no_session_dearer_than(name: str, sessions: list[Sess
         assert expected(session, Planner(is_told=True)) <= expected(session, other) + 1e-9, session.name
 
 
-def test_lifetimes_of_its_own_choice_cost_what_the_best_ones_cost(sessions: list[Session]) -> None:
-    chosen = sessions[1]  # half of its gaps outlive five minutes
+def test_lifetimes_of_its_own_choice_cost_what_the_best_ones_cost() -> None:
+    chosen = generated(43)  # a third of its gaps ends within five minutes
     ours, best = expected(chosen, Planner(True, True)), Oracle(chosen, is_auto=True, n_places=4).best()
     assert ours <= 1.01 * best and ours < 0.8 * expected(chosen, Planner(False, True))
 

@@ -51,7 +51,8 @@ def told(log: Log, changes: Changes, said: Iterable[Change]) -> list[int | None]
 
 
 def test_every_kind_there_is_names_itself() -> None:
-    assert {cls.kind for cls in Change.__subclasses__()} == KINDS.keys()
+    here = [cls for cls in Change.__subclasses__() if cls.__module__ == Change.__module__]
+    assert {cls.kind for cls in here} == KINDS.keys()
     assert {change.body["event"]["type"] for change in KINDS.values()} == KINDS.keys()
 
 

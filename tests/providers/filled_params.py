@@ -42,6 +42,8 @@ def variants(kind: Any, depth: int = 0) -> Iterator[Any]:
         yield from arguments
     elif origin in _LISTS:
         yield [] if depth > _DEEPEST else [filled(choice, depth + 1) for choice in _choices(arguments[0])]
+        for choice in _choices(arguments[0]) if depth == 1 else ():
+            yield from ([value] for index, value in enumerate(variants(choice, depth)) if index)
     elif origin in (dict, collections.abc.Mapping):
         yield {"key": filled(arguments[1], depth + 1)}
     elif typing_extensions.is_typeddict(kind):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections.abc
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -36,7 +36,7 @@ def faults(kind: Any, value: Any, path: str = "$") -> list[str]:
     if origin in (typing.Annotated, typing_extensions.Required, typing_extensions.NotRequired):
         return faults(arguments[0], value, path)
     if origin in _UNIONS:
-        return _closest([faults(choice, value, path) for choice in arguments])
+        return _closest([faults(choice, value, path) for choice in _likely(arguments, value)])
     if origin is typing.Literal:
         return (
             []
@@ -51,6 +51,21 @@ def faults(kind: Any, value: Any, path: str = "$") -> list[str]:
         return _dict_faults(kind, value, path)
     fits = _PLAIN.get(kind)
     return [] if fits is not None and fits(value) else [f"{path}: {type(value).__name__} is no {getattr(kind, '__name__', kind)}"]
+
+
+def _likely(choices: tuple[Any, ...], value: Any) -> Iterable[Any]:
+    """Choices that do not say another `type` than the value does; all, where none is left."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    return [choice for choice in choices if kind in (_types(choice) or (kind,))] or choices if isinstance(kind, str) else choices
+
+
+@cache
+def _types(choice: Any) -> tuple[Any, ...]:
+    """What a TypedDict must say as its `type`; empty where it says none."""
+    hint = fields_of(choice)["type"][0] if typing_extensions.is_typeddict(choice) and "type" in fields_of(choice) else None
+    while hint is not None and typing.get_origin(hint) is not typing.Literal:
+        hint = next(iter(typing.get_args(hint)), None)
+    return typing.get_args(hint)
 
 
 def _closest(choices: list[list[str]]) -> list[str]:

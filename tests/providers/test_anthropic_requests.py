@@ -252,6 +252,15 @@ def test_what_the_typed_method_does_not_know_goes_under_extra_body() -> None:
     assert all(sent.headers["anthropic-beta"] == "x-2026" and sent.headers["x-trace"] == "7" for sent in wire.seen)
 
 
+def test_a_model_without_system_messages_between_turns_is_told_in_the_users() -> None:
+    said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief."}]
+    context = Context.from_messages(AnthropicMessages("claude-opus-5", max_tokens=9), {"model": "claude-opus-5", "messages": said})
+    assert [message["role"] for message in context.request()["messages"]] == ["user", "system"]
+    context.switch(AnthropicMessages("claude-sonnet-4-5", max_tokens=9))
+    (message,) = context.request()["messages"]
+    assert [block["text"] for block in message["content"]] == ["hi", "<system>Be brief.</system>"]
+
+
 def test_a_mapping_of_the_body() -> None:
     request = rich().request(temperature=None)
     assert isinstance(request, Request) and len(request) == len(dict(request)) and bool(request)

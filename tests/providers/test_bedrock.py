@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import Context
-from contextkit.errors import UsageError
-from contextkit.providers.bedrock.converse import BedrockConverse
+from contextkit.canonical import parse
+from contextkit.errors import InvalidContent, UsageError
+from contextkit.layout.normal_form import normal
+from contextkit.providers import BedrockConverse, Gemini
+from contextkit.providers.blockwise.raw import unpacked
 from contextkit.server import LocalServer
 from tests.laws.conversations import BREAKING, SAYING, Conversation, operations
+from tests.laws.every_block import spoken_by
+from tests.laws.pools import BEDROCK, CALL, MODEL
 from tests.laws.wires import PROVIDERS
+from tests.providers.filled_shapes import of_shape
+from tests.providers.oracles import converse_faults, converse_stream
 
 boto3 = pytest.importorskip("boto3", reason="the SDK of the extra `bedrock` (boto3) is not installed")
-botocore_validate = pytest.importorskip("botocore.validate")
-botocore_session = pytest.importorskip("botocore.session")
 
 laws = settings.get_profile("laws")
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,39 +62,19 @@ def client(running: LocalServer) -> Iterator[Any]:
     made.close()
 
 
-def faults(fields: Any) -> str:
-    """What botocore's model of `Converse` has against keyword arguments; a union must say exactly one thing."""
-    model = botocore_session.get_session().get_service_model("bedrock-runtime").operation_model("Converse").input_shape
-    report = botocore_validate.ParamValidator().validate(fields, model).generate_report()
-    return report or "; ".join(unions(fields, model, "$"))
-
-
-def unions(value: Any, shape: Any, path: str) -> Iterator[str]:
-    if shape.type_name == "structure" and not getattr(shape, "is_document_type", False) and isinstance(value, dict):
-        if getattr(shape, "is_tagged_union", False) and len(value) != 1:
-            yield f"{path}: {sorted(value)}"
-        for name, item in value.items():
-            yield from unions(item, shape.members[name], f"{path}.{name}")
-    elif shape.type_name == "list":
-        for index, item in enumerate(value):
-            yield from unions(item, shape.member, f"{path}[{index}]")
-    elif shape.type_name == "string" and shape.enum and value not in shape.enum:
-        yield f"{path}: {value!r} not in {shape.enum}"
-
-
 @given(st.data())
 @laws
 def test_every_request_fits_the_model_of_botocore(data: st.DataObject) -> None:
     conversation = Conversation(PROVIDERS["bedrock"]()).run(data.draw(operations(*SAYING, *BREAKING)))
     for sent in conversation.sent:
-        assert faults(dict(sent.request)) == ""
+        assert converse_faults(sent.request) == []
 
 
 def test_the_oracle_refuses_what_is_corrupted() -> None:
     context = Context(BedrockConverse(CLAUDE, max_tokens=9), system=SYSTEM, tools=[look])
     context.user([{"type": "text", "text": "hi"}, {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}])
     whole = dict(context.request())
-    assert faults(whole) == ""
+    assert converse_faults(whole) == []
     places = list(objects(whole))
     assert len(places) > 12
     for path in places:
@@ -100,7 +83,9 @@ def test_the_oracle_refuses_what_is_corrupted() -> None:
         for step in path:
             inside = inside[step]
         inside["no_such_field"] = 1
-        assert faults(spoilt), path
+        assert converse_faults(spoilt), path
+    for key, value in (("modelId", "x" * 3000), ("messages", [{"role": "nobody", "content": []}])):
+        assert converse_faults({**whole, key: value})
 
 
 def objects(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -172,6 +157,106 @@ def test_a_stream_that_fails_half_way_is_no_reply(running: LocalServer, client: 
     assert context.stop is None and [one.error for one in context.ledger] == ["EventStreamError"]
 
 
+# ---- what a reply holds
+
+
+def answered(*blocks: Any) -> Any:
+    return {"output": {"message": {"role": "assistant", "content": list(blocks)}}, "stopReason": "end_turn", "usage": {}}
+
+
+def sent_back(response: Any) -> list[Any]:
+    """The blocks of a reply as the next request says them, which the service takes."""
+    context = Context(BedrockConverse(CLAUDE, max_tokens=9))
+    context.user("hi")
+    context.receive(response, context.request())
+    for call in context.calls:
+        context.result(call, "done")
+    context.user("on")
+    request = context.request()
+    assert converse_faults(request) == []
+    blocks: list[Any] = parse(request.body)["messages"][1]["content"]
+    return blocks
+
+
+def test_every_block_of_a_reply_is_sent_back_as_it_came() -> None:
+    blocks = [*spoken_by("bedrock_converse", MODEL), *spoken_by("bedrock_converse", CALL)[:1]]
+    assert sent_back(answered(*unpacked(blocks, frozenset({"bytes", "redactedContent"})))) == [normal(block) for block in blocks]
+
+
+def test_every_block_of_a_stream_is_sent_back_as_the_service_takes_it() -> None:
+    shape = converse_stream().members
+    starts = {next(iter(start)): start for start in of_shape(shape["contentBlockStart"].members["start"])}
+    deltas: dict[str, list[Any]] = {}
+    for delta in of_shape(shape["contentBlockDelta"].members["delta"]):
+        deltas.setdefault(next(iter(delta)), []).append(delta)
+    deltas["toolUse"] = [{"toolUse": {"input": half}} for half in ('{"b": 2, ', '"a": 1}')]
+    deltas["citation"].insert(0, {"text": "cited"})
+    events: list[Any] = [{"messageStart": {"role": "assistant"}}]
+    alone = [(kind, [delta]) for kind in ("reasoningContent", "image") for delta in deltas.pop(kind)]  # thinking shown or not, one source
+    for index, (kind, grown) in enumerate([*deltas.items(), *alone]):
+        events += [{"contentBlockStart": {"start": starts[kind], "contentBlockIndex": index}}] if kind in starts else []
+        events += [{"contentBlockDelta": {"delta": delta, "contentBlockIndex": index}} for delta in grown]
+    provider = BedrockConverse(CLAUDE)
+    joined = provider.joined([*events, {"messageStop": {"stopReason": "end_turn"}}])
+    blocks = {next(iter(block)): block for block in sent_back(joined)}
+    assert blocks.keys() == {"text", "toolUse", "toolResult", "reasoningContent", "citationsContent", "image"} <= BEDROCK.keys()
+    assert blocks["citationsContent"]["citationsContent"]["content"] == [{"text": "cited"}]
+    assert len(blocks["citationsContent"]["citationsContent"]["citations"]) == len(deltas["citation"]) - 1
+    assert blocks["toolUse"]["toolUse"]["input"] == {"b": 2, "a": 1} and len(blocks["toolResult"]["toolResult"]["content"]) > 1
+    assert provider.reply(joined).text.endswith("cited")
+
+
+def test_a_picture_that_comes_in_pieces_is_one() -> None:
+    pieces = [{"contentBlockDelta": {"delta": {"image": {"source": {"bytes": part}}}, "contentBlockIndex": 0}} for part in (b"a", b"bc")]
+    start = {"contentBlockStart": {"start": {"image": {"format": "png"}}, "contentBlockIndex": 0}}
+    joined = BedrockConverse(CLAUDE).joined([{"messageStart": {"role": "assistant"}}, start, *pieces])
+    assert joined["output"]["message"]["content"] == [{"image": {"format": "png", "source": {"bytes": "YWJj"}}}]
+
+
+# ---- what other wires leave behind
+
+
+def test_a_long_title_is_cut_to_what_the_service_takes() -> None:
+    context = Context(BedrockConverse(CLAUDE))
+    context.user([{"type": "document", "media_type": "application/pdf", "data": "JVBERi0=", "title": "word " * 60}])
+    assert converse_faults(context.request()) == []
+
+
+def test_calls_that_came_without_ids_have_ids_here() -> None:
+    context = Context(Gemini("gemini-2.5-pro"), tools=[look])
+    context.user("hi")
+    call = {"functionCall": {"name": "look", "args": {"b": "x"}}}
+    context.receive({"candidates": [{"content": {"role": "model", "parts": [call, call]}, "finishReason": "STOP"}], "usageMetadata": {}})
+    for one in context.calls:
+        context.result(one, one.run())
+    context.switch(BedrockConverse(CLAUDE))
+    assert converse_faults(context.request()) == []
+    asked, given = (message["content"] for message in context.request()["messages"][1:3])
+    ids = [block["toolUse"]["toolUseId"] for block in asked]
+    assert ids == [block["toolResult"]["toolUseId"] for block in given[:2]] == ["call-0", "call-1"]
+
+
+def test_a_block_of_its_own_is_said_here_and_told_in_words_elsewhere() -> None:
+    video = {"video": {"format": "mp4", "source": {"s3Location": {"uri": "s3://bucket/a.mp4"}}}}
+    found = {"searchResult": {"source": "https://example.com", "title": "t", "content": [{"text": "found"}]}}
+    context = Context(BedrockConverse(CLAUDE))
+    context.user([{"type": "native", "wire": "bedrock_converse", "block": block} for block in (video, found)])
+    assert context.request()["messages"][0]["content"][:2] == [video, found] and converse_faults(context.request()) == []
+    context.switch(Gemini("gemini-2.5-pro"))
+    assert context.request()["contents"] == [{"role": "user", "parts": [{"text": "[video]"}, {"text": "found"}]}]
+    with pytest.raises(InvalidContent, match="one that holds an object"):
+        context.user([{"type": "native", "wire": "bedrock_converse", "block": {"video": "a.mp4"}}])
+
+
+def test_bytes_are_bytes_where_the_service_has_them_and_nowhere_else() -> None:
+    fields = {"additionalModelRequestFields": {"bytes": "no base64"}, "requestMetadata": {"bytes": "none"}}
+    context = Context(BedrockConverse(CLAUDE, **fields))
+    context.user([{"type": "image", "media_type": "image/png", "data": "aGk="}])
+    request = context.request()
+    assert {key: request[key] for key in fields} == fields
+    assert request["messages"][0]["content"][0] == {"image": {"format": "png", "source": {"bytes": b"hi"}}}
+
+
 def test_where_points_go_and_where_not() -> None:
     def points(model: str, system: Any, **more: Any) -> list[str]:
         context = Context(BedrockConverse(model, max_tokens=9, **more), system=system, tools=[look])
@@ -198,7 +283,5 @@ def test_no_other_client_is_taken(client: Any) -> None:
         context.request(extra_headers={"a": "b"}).send(client)
 
 
-def test_the_example_runs() -> None:
-    command = [sys.executable, "-W", "error", "bedrock.py"]
-    ran = subprocess.run(command, cwd=ROOT / "examples", capture_output=True, encoding="utf-8", timeout=60, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "") and "read from cache" in ran.stdout
+def test_the_example_runs(example: Callable[[str], str]) -> None:
+    assert "read from cache" in example("bedrock")

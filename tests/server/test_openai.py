@@ -105,6 +105,48 @@ def test_every_response_event_is_what_the_sdk_types_say(server: LocalServer, gpt
     assert events[0].type == "response.created" and events[-1].type == "response.completed"
 
 
+SQL: dict[str, Any] = {"name": "sql", "description": "SQL.", "format": {"type": "text"}}
+SEARCH: dict[str, Any] = {"type": "tool_search", "execution": "client", "description": "Search.", "parameters": TOOL["parameters"]}
+SPECIAL: list[dict[str, Any]] = [
+    {"type": "call", "name": "sql", "arguments": "SELECT 1"}, {"type": "call", "name": "tool_search", "arguments": {"query": "weather"}},
+]  # fmt: skip
+
+
+def test_custom_calls_and_searches_are_what_the_sdk_types_say(server: LocalServer, gpt: openai.OpenAI) -> None:
+    server.script([{"parts": SPECIAL}, {"parts": SPECIAL}, {"parts": SPECIAL[:1]}])
+    tools: Any = [{"type": "custom", **SQL}, SEARCH]
+    raw = gpt.responses.with_raw_response.create(**RESPOND, tools=tools)
+    response = strictly(Response, raw.http_response.json())
+    assert [item.type for item in response.output] == ["custom_tool_call", "tool_search_call"]
+    with gpt.responses.with_streaming_response.create(**RESPOND, tools=tools, stream=True) as streamed:
+        lines = [line[6:] for line in streamed.iter_lines() if line.startswith("data: ")]
+    events = [strictly(EVENT, line, is_json=True) for line in lines]
+    assert [item.type for item in events[-1].response.output] == ["custom_tool_call", "tool_search_call"]  # type: ignore[union-attr]
+    completion = gpt.chat.completions.with_raw_response.create(**CHAT, tools=[{"type": "custom", "custom": SQL}])
+    [call] = strictly(ChatCompletion, completion.http_response.json()).choices[0].message.tool_calls or ()
+    assert call.type == "custom" and (call.custom.name, call.custom.input) == ("sql", "SELECT 1")
+
+
+def test_a_search_that_nobody_declared_is_a_function(server: LocalServer, gpt: openai.OpenAI) -> None:
+    server.script([{"parts": SPECIAL[1:]}])
+    [item] = gpt.responses.create(**RESPOND, tools=[{**TOOL, "name": "tool_search"}]).output  # type: ignore[list-item]
+    assert item.type == "function_call"
+
+
+@pytest.mark.parametrize("kind", ["custom_tool_call", "tool_search_call"])
+def test_calls_of_every_kind_need_their_answer(gpt: openai.OpenAI, kind: str) -> None:
+    made = {"custom_tool_call": {"name": "sql", "input": "SELECT 1"}, "tool_search_call": {"execution": "client", "arguments": {}}}[kind]
+    given: Any = [*TURNS, {"type": kind, "call_id": "call_1", **made}]
+    with pytest.raises(openai.BadRequestError, match="No tool output found"):
+        gpt.responses.create(model=GPT, input=given)
+    answer = {"type": "custom_tool_call_output", "output": "1"} if kind == "custom_tool_call" else {
+        "type": "tool_search_output", "execution": "client", "tools": [TOOL | {"strict": False}],
+    }  # fmt: skip
+    gpt.responses.create(model=GPT, input=[*given, {"call_id": "call_1", **answer}])
+    with pytest.raises(openai.BadRequestError, match="No tool call found"):
+        gpt.responses.create(model=GPT, input=[*TURNS, {"call_id": "call_1", **answer}])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize(
     ("stop", "finish", "status", "reason"),
     [("done", "stop", "completed", None), ("truncated", "length", "incomplete", "max_output_tokens"),

@@ -60,8 +60,13 @@ RESPONSES: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "an output without a call": ({"input": [USER, OUTPUT]}, "No tool call found for function call output with call_id call_1", None),
     "an output before its call": ({"input": [USER, OUTPUT, CALL]}, "No tool", None),
     "a ttl nobody has": ({"prompt_cache_options": {"ttl": "1h"}}, "Supported values are: '30m', '12h'", "invalid_value"),
-    "a stored response": ({"previous_response_id": "resp_1"}, "stores no responses", "previous_response_not_found"),
-    "a conversation": ({"conversation": "conv_1"}, "stores no conversations", "conversation_not_found"),
+    "a response that is not kept": (
+        {"previous_response_id": "resp_1"}, "Previous response with id 'resp_1' not found", "previous_response_not_found",
+    ),
+    "a response and a conversation": (
+        {"previous_response_id": "resp_1", "conversation": "conv_1"}, "Mutually exclusive parameters", "mutually_exclusive_parameters",
+    ),
+    "a conversation without a name": ({"conversation": {}}, "expected an id", "invalid_type"),
     "in the background": ({"background": True}, "'background' can only be false", "unsupported_value"),
     "chat's messages": ({"messages": []}, "Unknown parameter: 'messages'", "unknown_parameter"),
     "in_memory on gpt-5.5": (

@@ -1,7 +1,7 @@
 """Prefill is as fast as its matrix products allow, and a token costs the same behind any prompt but for attention.
 
-Measured in a process of its own with one thread, against the same products without anything around them. Only with `--full`: a clock decides
-nothing where other work runs beside.
+Measured in a process of its own with one thread, against the same products without anything around them. Only with `--full`: a clock
+decides nothing where other work runs beside.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _again(choice: Choice, previous: int, written: dict[str, int]) -> dict[str, 
     known, is_short = choice.known, choice.read_end < previous
     place: int | None = None
     if choice.rules.has_tail and "tail" not in written:  # a side call may write it for what it interrupts; else what is there is read
-        place = markable(choice.track, previous) if not is_short or _is_aside(choice) else choice.places.previous
+        place = markable(choice.track, max(previous, choice.read_end)) if not is_short or _is_aside(choice) else choice.places.previous
     elif "tail" in written and "bridge" not in written and is_short and known.left.epoch == known.epoch:
         place = markable(choice.track, previous, previous - 1)  # below a later mark it costs nothing
     return {} if place is None or choice.track.ends_tokens[place] < choice.rules.min_tokens else {"bridge": place}

@@ -56,15 +56,17 @@ class Planned:
     """The row of the model asked."""
     key: str | None
     """The cache key it carries."""
+    why: str = ""
+    """Why it carries that one, or none, where nobody thought it up."""
 
     @property
     def marks(self) -> tuple[MarkPlan, ...]:
         """Each mark with its reason and its worth."""
-        return marks_of(self.choice)
+        return marks_of(self.choice, self.model)
 
     def explain(self) -> str:
         """The whole choice: marks, lifetimes, key, prewarm, and what was rejected; a line a fact."""
-        return explain(self.choice, self.model, self.key)
+        return explain(self.choice, self.model, self.key, self.why)
 
     def prewarm(self, n_waiting: int) -> Prewarm:
         """What filling the cache first is worth before `n_waiting` calls that start together."""
@@ -74,34 +76,46 @@ class Planned:
         return self.explain()
 
 
-def marks_of(choice: Choice) -> tuple[MarkPlan, ...]:
+def marks_of(choice: Choice, row: Model) -> tuple[MarkPlan, ...]:
     """Each mark with its reason and its worth."""
-    return tuple(_mark(choice, place) for place in range(len(choice.marks)))
+    return tuple(_mark(choice, place, row) for place in range(len(choice.marks)))
 
 
-def explain(choice: Choice, row: Model, key: str | None = None) -> str:
+def explain(choice: Choice, row: Model, key: str | None = None, why: str = "") -> str:
     """The whole choice, a line a fact."""
-    return "\n".join([*_heading(choice, row), *_marks(choice), *_weighed(choice), *_refused(choice), *_besides(choice, row, key)])
+    weighed = [*_weighed(choice), *_refused(choice)] if _takes_marks(choice) else []
+    return "\n".join([*_heading(choice, row), *_marks(choice, row), *weighed, *_key(row, key, why), *_prewarm(choice, row)])
 
 
 def warm_up(choice: Choice, row: Model, n_waiting: int) -> Prewarm:
     """What filling the cache with what others share is worth, before `n_waiting` calls that start together."""
+    return prewarm(choice.n_tokens(_shared_end(choice)), n_waiting, row, choice.known.price)
+
+
+def _shared_end(choice: Choice) -> int:
+    """Segments that others send too; all of it where nothing says what they share."""
     shared = choice.places.branch if choice.places.branch is not None else choice.places.head
     end = choice.places.last if shared is None else shared
-    return prewarm(choice.n_tokens(0 if end is None else end + 1), n_waiting, row, choice.known.price)
+    return 0 if end is None else end + 1
+
+
+def _takes_marks(choice: Choice) -> bool:
+    return choice.rules.has_head or choice.rules.has_tail
 
 
 def _rates(choice: Choice) -> Rates | None:
     return choice.known.rates(choice.n_tokens(choice.n))
 
 
-def _mark(choice: Choice, place: int) -> MarkPlan:
+def _mark(choice: Choice, place: int, row: Model) -> MarkPlan:
     mark, name = choice.marks[place], choice.names[place]
     below = choice.marks[place - 1].segment + 1 if place else 0
     size, rates = choice.n_tokens(mark.segment + 1), _rates(choice)
     given = (name, mark.segment, choice.track.entries[mark.segment], mark.ttl_seconds, size, _WHY[name])
     if rates is None:
         return MarkPlan(*given, None, None)
+    if size < row.min_tokens:  # it is carried so that later requests begin alike: nothing is written
+        return MarkPlan(*given, 0.0, 0.0)
     new = max(size - max(choice.n_tokens(choice.read_end), choice.n_tokens(below)), 0)
     read = size - choice.n_tokens(below) - new
     is_long = WRITE_CLASSES.get(mark.ttl_seconds) == "write_1h"
@@ -120,23 +134,35 @@ def _chance(choice: Choice, name: str, is_long: bool) -> float:
 
 def _heading(choice: Choice, row: Model) -> Iterator[str]:
     read, size = choice.n_tokens(choice.read_end), choice.n_tokens(choice.n)
-    yield f"{row.name}: {size:,} tokens, {read:,} of them expected in the cache, {size - read:,} not ({_habits(choice)})"
+    if _takes_marks(choice):
+        yield f"{row.name}: {size:,} tokens, {read:,} of them expected in the cache, {size - read:,} not ({_habits(choice)})"
+    else:
+        yield f"{row.name}: {size:,} tokens"
 
 
 def _habits(choice: Choice) -> str:
     rules, rhythm = choice.rules, choice.known.rhythm
     likely = choice.known.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds or 12 * rules.tail_ttl_seconds)
-    source = f"{rhythm.turns} calls seen" if rhythm.turns else "nothing seen yet: what sessions are like"
+    source = f"gaps seen: {rhythm.turns}" if rhythm.turns else "no gap seen yet, so what sessions are like"
     return f"{source}; a next call comes within {_LIFETIMES[rules.tail_ttl_seconds]} in {likely.warm:.1%} of cases"
 
 
-def _marks(choice: Choice) -> Iterator[str]:
-    for mark in marks_of(choice):
-        money = "no price" if mark.cost_usd is None else f"costs {_usd(mark.cost_usd)}, expected to save {_usd(mark.worth_usd or 0.0)}"
+def _marks(choice: Choice, row: Model) -> Iterator[str]:
+    for mark in marks_of(choice, row):
         place = f"entry {mark.entry}, segment {mark.segment}, {mark.n_tokens:,} tokens"
-        yield f"mark {mark.name} [{_LIFETIMES[mark.ttl_seconds]}] {place}: {mark.why}; {money}"
+        yield f"mark {mark.name} [{_LIFETIMES[mark.ttl_seconds]}] {place}: {mark.why}; {_worth(mark, row)}"
     if not choice.marks:
-        yield "no mark"
+        yield "no mark" if _takes_marks(choice) else "no mark: the provider takes none and keeps what it can by itself"
+
+
+def _worth(mark: MarkPlan, row: Model) -> str:
+    if mark.n_tokens < row.min_tokens:
+        return f"writes nothing yet: the model caches none below {row.min_tokens:,} tokens"
+    if mark.cost_usd is None or mark.worth_usd is None:
+        return "no price"
+    if mark.cost_usd == 0 == mark.worth_usd:
+        return "it is in the cache already, and lives on for nothing"
+    return f"costs {_usd(mark.cost_usd)}, expected to save {_usd(mark.worth_usd)}"
 
 
 def _weighed(choice: Choice) -> Iterator[str]:
@@ -149,7 +175,8 @@ def _weighed(choice: Choice) -> Iterator[str]:
     if not choice.lifetimes and choice.rules.long_ttl_seconds:
         yield "lifetimes: not weighed, the model has no price"
     elif not choice.lifetimes:
-        yield f"lifetimes: as given, {_LIFETIMES[choice.rules.tail_ttl_seconds]} (head {_LIFETIMES[choice.rules.head_ttl_seconds]})"
+        head, tail = _LIFETIMES[choice.rules.head_ttl_seconds], _LIFETIMES[choice.rules.tail_ttl_seconds]
+        yield f"lifetimes: as given, {tail if head == tail else f'{head} for the head, {tail} behind it'}"
 
 
 def _refused(choice: Choice) -> Iterator[str]:
@@ -161,14 +188,24 @@ def _refused(choice: Choice) -> Iterator[str]:
             yield f"rejected: a bridge: the end of the request before is {steps} positions back, the tail reads {choice.rules.lookback}"
 
 
-def _besides(choice: Choice, row: Model, key: str | None) -> Iterator[str]:
-    if row.provider == "openai":
-        yield f"cache key: {'none: caches are found by prefix' if key is None else f'{key!r}: shared with calls that send the same one'}"
-    warm = warm_up(choice, row, 2)
-    if warm.cost_usd is not None and warm.saved_usd is not None:
-        verdict = "pays" if warm.saved_usd > 0 else "does not pay"
-        yield f"prewarm: {_usd(warm.cost_usd)}; {verdict} before 2 calls that start together ({_usd(warm.saved_usd)} saved)"
+def _key(row: Model, key: str | None, why: str) -> Iterator[str]:
+    if row.provider == "openai" or key is not None or why:
+        given = f"{key!r}: {why or 'shared with calls that send the same one'}"
+        yield f"cache key: {(why or 'none: caches are found by prefix') if key is None else given}"
+
+
+def _prewarm(choice: Choice, row: Model) -> Iterator[str]:
+    size, warm = choice.n_tokens(_shared_end(choice)), warm_up(choice, row, 2)
+    if size == 0 or warm.cost_usd is None or warm.saved_usd is None:
+        return
+    if size < row.min_tokens:
+        yield f"prewarm: nothing to fill, {size:,} tokens are shared and the model caches none below {row.min_tokens:,}"
+        return
+    verdict, saved = ("pays", f"{_usd(warm.saved_usd)} saved") if warm.saved_usd > 0 else ("does not pay", f"{_usd(-warm.saved_usd)} lost")
+    yield f"prewarm: costs {_usd(warm.cost_usd)}; {verdict} before 2 calls that start together ({saved})"
 
 
 def _usd(dollars: float) -> str:
+    if dollars == 0:
+        return "$0"
     return f"${dollars:.6f}" if abs(dollars) < 0.01 else f"${dollars:.4f}"

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from contextkit.canonical import Json
+from contextkit.layout.normal_form import normal
 from contextkit.providers.anthropic.editing import COMPACTED, REFERRING, SERVED
 from contextkit.providers.cutting import Trait
-from contextkit.providers.foreign import announcement, function_of, reminder, spoken
+from contextkit.providers.foreign import announcement, call_id, function_of, heard, object_of, reminder, spoken
 
 WIRE = "anthropic_messages"
 
@@ -147,15 +148,30 @@ def _told(part: Json) -> Json:
     return {key: value for key, value in part.items() if value is not None} if isinstance(part, dict) else part
 
 
-def said(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What a user said, or the program in a system message between turns."""
-    return body.get("role", "user"), blocks_of(body["content"])
+def said(takes_system: bool) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
+    """How a user speaks, and the program in a system message between turns, where the model takes one."""
+    if takes_system:
+        return lambda body: (body.get("role", "user"), blocks_of(body["content"]))
+    return lambda body: ("user", blocks_of(heard(body)))
 
 
 def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What a tool gave."""
-    block: dict[str, Json] = {"type": "tool_result", "tool_use_id": body["call_id"], "content": blocks_of(body["content"])}
+    """What a tool gave, or the whole block of it that somebody wrote."""
+    blocks = blocks_of(body["content"])
+    if [block["type"] for block in blocks] == ["tool_result"]:
+        return "user", blocks
+    block: dict[str, Json] = {"type": "tool_result", "tool_use_id": call_id(body["call_id"]), "content": blocks}
     return "user", [tidied({**block, "is_error": body["is_error"]})]
+
+
+def resulted(block: Mapping[str, Json]) -> Json:
+    """A block that answers a call as the body of a result; what a result has no field for is kept with the whole block."""
+    told = tidied(block)
+    content, is_error = parts_of(told.get("content") or []), bool(block.get("is_error"))
+    body = {"call_id": block["tool_use_id"], "name": "", "content": content, "is_error": is_error}
+    if normal(answered(body)[1][0]) != normal(told):
+        body["content"] = [{"type": "native", "wire": WIRE, "block": normal(told)}]
+    return body
 
 
 def replied(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
@@ -164,13 +180,11 @@ def replied(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     if native["wire"] == WIRE:
         return "assistant", native["body"]
     text = [{"type": "text", "text": body["text"]}] if body["text"] else []
-    calls = [{"type": "tool_use", "id": call["id"], "name": call["name"], "input": _object(call["arguments"])} for call in body["calls"]]
-    return "assistant", text + calls
+    return "assistant", text + [_call(call) for call in body["calls"]]
 
 
-def _object(arguments: Json) -> Json:
-    """Arguments as an object: what another wire's model wrote that was none stands under one key."""
-    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+def _call(call: Mapping[str, Json]) -> Json:
+    return {"type": "tool_use", "id": call_id(call["id"]), "name": call["name"], "input": object_of(call["arguments"])}
 
 
 def changed(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
@@ -209,12 +223,11 @@ def begun(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
 
 
 KINDS: dict[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
-    "user": said,
     "assistant": replied,
     "result": answered,
     "epoch": begun,
 }
-"""Entry kind → (role, blocks)."""
+"""Entry kind → (role, blocks), where that is the same for every model."""
 
 
 def noticed(told: str) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:

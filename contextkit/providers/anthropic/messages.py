@@ -34,6 +34,8 @@ from contextkit.providers.anthropic.blocks import (
     definition_block,
     noticed,
     parts_of,
+    resulted,
+    said,
     tidied,
     tool_trait,
 )
@@ -44,6 +46,7 @@ from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.provider import Parsed, Reply, Turn
+from contextkit.providers.settings.output import lowered
 
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
 _FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}
@@ -84,13 +87,15 @@ class AnthropicMessages:
         self.model: Model = model_named(model)
         self.name = self.model.provider
         self.betas = _names(betas)
+        self.output, params = lowered(WIRE, params)
         _check(params, self.betas)
         self.headers: Mapping[str, str] = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
         self.telling = telling(Endpoint(WIRE, self.model, self.betas)).name
         self.announcing = announcing(Asked(WIRE, self.model, self.betas)).name
         self._settings = settings_for(Asked(WIRE, self.model, self.betas))
         self.noticing = noticing(Asked(WIRE, self.model, self.betas)).name
-        self._kinds = {**KINDS, "phase": PHASES[self.telling], "tools": LATE[self.announcing], "notice": noticed(self.noticing)}
+        told = {"phase": PHASES[self.telling], "tools": LATE[self.announcing], "notice": noticed(self.noticing)}
+        self._kinds = {**KINDS, "user": said(self.model.accepts_mid_system), **told}
         self.params: Mapping[str, Json] = {"model": model, "max_tokens": max_tokens, **params}
         self.plan = Plan(
             head_ttl_seconds=TTLS[head_ttl], tail_ttl_seconds=TTLS[ttl], min_tokens=self.model.min_tokens, long_ttl_seconds=long_ttl
@@ -251,7 +256,7 @@ def _turns(body: Json, model: str) -> Iterator[Turn]:
             if block["type"] != "tool_result":
                 said.append(block)
                 continue
-            yield Turn("result", _result(block))
+            yield Turn("result", resulted(block))
         if said or extras:
             who = {} if message["role"] == "user" else {"role": message["role"]}
             yield Turn("user", {"content": parts_of(said), **who, **({"settings": extras} if extras else {})})
@@ -262,8 +267,3 @@ def _assistant(blocks: list[Json], model: str) -> Json:
     calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in read.calls]
     native = {"wire": WIRE, "model": model, "body": read_json(read.native.body)}
     return {"native": native, "text": read.text, "calls": calls, "stop": "calls" if calls else "done"}
-
-
-def _result(block: Mapping[str, Json]) -> Json:
-    content = tidied(block).get("content") or []
-    return {"call_id": block["tool_use_id"], "name": "", "content": parts_of(content), "is_error": bool(block.get("is_error"))}

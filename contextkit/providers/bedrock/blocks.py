@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from contextkit.canonical import Json
 from contextkit.providers.blockwise.parts import Block, Parts, text
+from contextkit.providers.foreign import call_id
 from contextkit.providers.provider import ReplyCall
 
 WIRE = "bedrock_converse"
@@ -23,7 +24,8 @@ _DOCUMENTS = {
 }  # fmt: skip
 """Media type → format (ImageFormat, DocumentFormat)."""
 _NAMED = re.compile(r"[^A-Za-z0-9\-()\[\]]+")
-"""What the name of a document must not hold (DocumentBlock.name)."""
+_LONGEST = 200
+"""What the name of a document must not hold, and how long it may be (DocumentBlock.name)."""
 
 
 def _source(part: Block) -> Json:
@@ -38,7 +40,7 @@ def _media(part: Block) -> Json:
     written = formats.get(part["media_type"] if not url else _by_name(url, formats))
     if written is None or (url and not url.startswith("s3://")):
         return text(url or f"[{kind}]")
-    title = _NAMED.sub(" ", str(part.get("title", kind))).strip() or kind
+    title = _NAMED.sub(" ", str(part.get("title", kind))).strip()[:_LONGEST].strip() or kind
     return {kind: {"format": written, "source": _source(part), **({"name": title} if kind == "document" else {})}}
 
 
@@ -64,7 +66,7 @@ PARTS = Parts(WIRE, _media, _candidates)
 
 def call(name: str, tool: str, arguments: Json) -> Json:
     """A call as a block."""
-    return {"toolUse": {"toolUseId": name, "name": tool, "input": arguments}}
+    return {"toolUse": {"toolUseId": call_id(name), "name": tool, "input": arguments}}
 
 
 def called(block: Block, index: int) -> ReplyCall | None:
@@ -73,10 +75,16 @@ def called(block: Block, index: int) -> ReplyCall | None:
     return ReplyCall(use["toolUseId"], use["name"], use["input"]) if use and use.get("type") != "server_tool_use" else None
 
 
+def saying(block: Block) -> str:
+    """What a block says in words, cited ones included."""
+    cited = (block.get("citationsContent") or {}).get("content") or []
+    return str(block.get("text") or "".join(part["text"] for part in cited))
+
+
 def result(body: Block) -> Json:
     """What a tool gave."""
     status = {"status": "error"} if body["is_error"] else {}
-    return {"toolResult": {"toolUseId": body["call_id"], "content": PARTS.blocks(body["content"]), **status}}
+    return {"toolResult": {"toolUseId": call_id(body["call_id"]), "content": PARTS.blocks(body["content"]), **status}}
 
 
 def resulted(block: Block, calls: list[ReplyCall]) -> Json:

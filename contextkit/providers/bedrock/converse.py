@@ -110,7 +110,7 @@ def _lifetime(place: Place) -> int | None:
 
 
 WORDS = Words(
-    WIRE, GRAMMAR, KEYING, "modelId", "assistant", blocks.PARTS, blocks.call, blocks.called, lambda block: str(block.get("text", "")),
+    WIRE, GRAMMAR, KEYING, "modelId", "assistant", blocks.PARTS, blocks.call, blocks.called, blocks.saying,
     blocks.result, blocks.resulted, blocks.tool, blocks.function, _placed, _places, _params, lambda params: params, _trait, reply.reply,
     lambda response: "stopReason" in response, lambda response: reply.usage(response.get("usage") or {}), reply.joined, lifetime=_lifetime,
 )  # fmt: skip

@@ -5,6 +5,8 @@ Field names are those of botocore 1.44, bedrock-runtime: ConverseResponse, Conve
 
 from __future__ import annotations
 
+import copy
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -59,7 +61,7 @@ def joined(events: Iterable[Any]) -> Mapping[str, Json]:
         _EVENTS.get(kind, _ignored)(answer, content, told)
     if not answer:
         raise UnreadableReply("the stream ended before messageStart: nothing was said")
-    blocks = [_finished(content[index]) for index in sorted(content)]
+    blocks = [_finished(content[index]) for index in sorted(content) if content[index]]
     return {**answer, "output": {"message": {"role": "assistant", "content": blocks}}}
 
 
@@ -71,7 +73,9 @@ def _ignored(answer: dict[str, Json], content: _Content, told: Any) -> None:
 
 
 def _started(answer: dict[str, Json], content: _Content, told: Any) -> None:
-    content[told["contentBlockIndex"]] = {kind: {**start, "input": ""} for kind, start in told["start"].items()}
+    """What a block begins with; a call, a result and a picture have fields that grow behind it."""
+    ((kind, start),) = told["start"].items()
+    content[told["contentBlockIndex"]] = {kind: {**start, **copy.deepcopy(_GROWING.get(kind, {}))}}
 
 
 def _grew(answer: dict[str, Json], content: _Content, told: Any) -> None:
@@ -81,7 +85,7 @@ def _grew(answer: dict[str, Json], content: _Content, told: Any) -> None:
 
 
 def _unread(block: dict[str, Json], delta: Any) -> None:
-    """A citation, a picture that grows: no loop sends one back."""
+    """A kind of delta that botocore 1.44 does not know."""
 
 
 def _thought(block: dict[str, Json], delta: Any) -> None:
@@ -98,18 +102,32 @@ def _wrote(block: dict[str, Json], delta: Any) -> None:
     block["toolUse"]["input"] += delta["input"]
 
 
+def _drew(block: dict[str, Json], delta: Any) -> None:
+    """A picture comes in pieces, each base64 of its own."""
+    inside, source = block.setdefault("image", {}), delta.get("source", {})
+    had = (inside.get("source") or {}).get("bytes", "")
+    grown = {"bytes": b64encode(b64decode(had) + b64decode(source["bytes"])).decode()} if "bytes" in source else source
+    inside.update({**delta, **({"source": grown} if grown else {})})
+
+
 def _finished(block: dict[str, Json]) -> dict[str, Json]:
-    """A tool call with its arguments read; what is cut off stands under a key that says so."""
-    use = block.get("toolUse")
-    if use is None:
-        return block
+    """A call with its arguments read, cited text with its citations; every other block as it has grown."""
+    if "citations" in block:
+        said = {"content": [{"text": block["text"]}]} if "text" in block else {}
+        return {"citationsContent": {**said, "citations": block["citations"]}}
+    return {"toolUse": _called(block["toolUse"])} if "toolUse" in block else block
+
+
+def _called(use: Mapping[str, Json]) -> Json:
+    """What is cut off stands under a key that says so."""
     try:
         given = parse(use["input"] or "{}")
     except NotSerialisable:
         given = use["input"]
-    return {"toolUse": {**use, "input": given if isinstance(given, dict) else {"INVALID_JSON": use["input"]}}}
+    return {**use, "input": given if isinstance(given, dict) else {"INVALID_JSON": use["input"]}}
 
 
+_GROWING: Mapping[str, Json] = {"toolUse": {"input": ""}, "toolResult": {"content": []}}
 _EVENTS: dict[str, Callable[[dict[str, Json], _Content, Any], None]] = {
     "messageStart": lambda answer, content, told: answer.update({"role": told["role"]}),
     "contentBlockStart": _started,
@@ -120,5 +138,9 @@ _EVENTS: dict[str, Callable[[dict[str, Json], _Content, Any], None]] = {
 _DELTAS: dict[str, Callable[[dict[str, Json], Any], None]] = {
     "text": lambda block, delta: block.update({"text": block.get("text", "") + delta}),
     "toolUse": _wrote,
+    "toolResult": lambda block, delta: block["toolResult"]["content"].extend(delta),
     "reasoningContent": _thought,
+    "citation": lambda block, delta: block.setdefault("citations", []).append(delta),
+    "image": _drew,
 }
+"""Delta → how its block grows (ContentBlockDelta)."""

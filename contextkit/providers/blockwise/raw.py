@@ -12,6 +12,18 @@ from typing import Any
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import VERBATIM
 
+RAW: Mapping[str, frozenset[str]] = {
+    "bedrock_converse": frozenset({"bytes", "redactedContent"}),
+    "gemini": frozenset({"data", "thoughtSignature", "voiceSampleAudio", "consentAudio", "continuationToken"}),
+}
+"""Wire → keys of base64 where the SDK takes and gives bytes."""
+FREE = VERBATIM | {
+    "additionalModelRequestFields", "promptVariables", "requestMetadata",
+    "responseSchema", "responseJsonSchema", "labels", "customConfigs", "headers",
+}  # fmt: skip
+"""Fields whose keys a model, a tool or an author chose: nothing below them is the wire's. The second line is Bedrock's (botocore 1.44,
+Converse), the third Gemini's (google.genai.types 3.4)."""
+
 
 def packed(value: Any) -> Json:
     """`value` with bytes as base64, at any depth.
@@ -27,12 +39,12 @@ def packed(value: Any) -> Json:
 
 
 def unpacked(value: Json, keys: frozenset[str]) -> Any:
-    """`value` with the base64 under `keys` as bytes, but for what a model or an author wrote.
+    """`value` with the base64 under `keys` as bytes, but for what a model, a tool or an author wrote.
 
     >>> unpacked({"bytes": "aGk=", "input": {"bytes": "aGk="}}, frozenset({"bytes"}))
     {'bytes': b'hi', 'input': {'bytes': 'aGk='}}
     """
-    return _each(value, keys, base64.b64decode)
+    return _each(value, keys, lambda text: base64.b64decode(text.translate(_STANDARD)))
 
 
 def standard(value: Json, keys: frozenset[str]) -> Json:
@@ -49,6 +61,6 @@ _STANDARD = str.maketrans("-_", "+/")
 
 def _each(value: Json, keys: frozenset[str], change: Callable[[str], Any]) -> Any:
     if isinstance(value, Mapping):
-        return {key: change(item) if key in keys and isinstance(item, str) else item if key in VERBATIM else _each(item, keys, change)
+        return {key: change(item) if key in keys and isinstance(item, str) else item if key in FREE else _each(item, keys, change)
                 for key, item in value.items()}  # fmt: skip
     return [_each(item, keys, change) for item in value] if isinstance(value, list) else value

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextkit.errors import UsageError
-from contextkit.providers.blockwise.raw import unpacked
+from contextkit.providers.blockwise.raw import RAW, unpacked
 
 Fields = dict[str, Any]
 
@@ -33,18 +33,15 @@ class Road:
     """What that method returned → its events."""
 
 
-_BEDROCK_RAW, _GEMINI_RAW = frozenset({"bytes", "redactedContent"}), frozenset({"data", "thoughtSignature"})
-
-
 def _converse(body: Fields, headers: Mapping[str, str]) -> Fields:
     if headers:
         raise UsageError("boto3 takes no headers for one call: leave extra_headers out, or register a handler of its events")
-    keywords: Fields = unpacked(body, _BEDROCK_RAW)
+    keywords: Fields = unpacked(body, RAW["bedrock_converse"])
     return keywords
 
 
 def _generate(body: Fields, headers: Mapping[str, str]) -> Fields:
-    given: Fields = unpacked(body, _GEMINI_RAW)
+    given: Fields = unpacked(body, RAW["gemini"])
     beside = {name: value for name, value in given.items() if name not in ("model", "contents", "generationConfig")}
     options = {"httpOptions": {"headers": dict(headers)}} if headers else {}
     return {"model": given["model"], "contents": given["contents"], "config": {**beside, **given.get("generationConfig", {}), **options}}

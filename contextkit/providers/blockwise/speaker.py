@@ -26,14 +26,17 @@ from contextkit.models import Model, model_named
 from contextkit.providers.blockwise.parts import Block, Parts, text
 from contextkit.providers.changes.mechanisms import noticing
 from contextkit.providers.cutting import Cut, Trait, cut, expect
-from contextkit.providers.foreign import announcement, function_of, reminder
+from contextkit.providers.foreign import announcement, function_of, heard, object_of, reminder
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.namespaces import Keying, namespaces
 from contextkit.providers.provider import Parsed, Reply, ReplyCall, Turn
+from contextkit.providers.settings.output import lowered
 
 RESULT = "tool_result"
 """Run of the blocks that answer a call."""
+_SYSTEM = ("system_notice", "bridge_system")
+"""Ways to tell that use a system message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ class Speaker:
 
     def __init__(self, model: Model, path: str, params: Mapping[str, Json], plan: Plan) -> None:
         self.model, self.path, self.plan = model, path, plan
+        self.output, params = lowered(self.wire, params)
         self.params: Mapping[str, Json] = {self.words.model_field: model.name, **params}
         asked = Asked(self.wire, model)
         self.telling, self.noticing = telling(Endpoint(self.wire, model)).name, noticing(asked).name
@@ -178,7 +182,7 @@ class Speaker:
         """The role and blocks of an entry."""
         words = self.words
         told: Mapping[str, Callable[[], tuple[str, list[Json]]]] = {
-            "user": lambda: (body.get("role", "user"), words.parts.blocks(body["content"])),
+            "user": lambda: self._heard(body),
             "assistant": lambda: (words.speaker, self._replied(body)),
             "result": lambda: ("user", [words.result(body)]),
             "epoch": lambda: ("user", words.parts.blocks(body["summary"])),
@@ -188,9 +192,14 @@ class Speaker:
         }
         return told[kind]()
 
+    def _heard(self, body: Block) -> tuple[str, list[Json]]:
+        """What a user said, or the program in a system message between turns, where the model takes one."""
+        is_system = body.get("role") == "system" and self.noticing in _SYSTEM
+        return "system" if is_system else "user", self.words.parts.blocks(body["content"] if is_system else heard(body))
+
     def _told(self, how: str, news: str) -> tuple[str, list[Json]]:
         """What the program says: in a system message, in the user's turn as a reminder, or as the user's own words."""
-        role = "system" if how in ("system_notice", "bridge_system") else "user"
+        role = "system" if how in _SYSTEM else "user"
         said = news if role == "system" or not how else reminder(news)
         return role, [text(said)] if said else []
 
@@ -198,7 +207,7 @@ class Speaker:
         """What the model said: its own blocks, or another wire's reply in these words."""
         if body["native"]["wire"] == self.wire:
             return list(body["native"]["body"])
-        calls = [self.words.call(call["id"], call["name"], _object(call["arguments"])) for call in body["calls"]]
+        calls = [self.words.call(call["id"], call["name"], object_of(call["arguments"])) for call in body["calls"]]
         return [text(body["text"])] * bool(body["text"]) + calls
 
     def _turns(self, messages: list[tuple[str, list[Json]]]) -> Iterator[Turn]:
@@ -254,11 +263,6 @@ def listed(value: Json, path: str) -> list[dict[str, Json]]:
         if not isinstance(item, dict) or not item:
             raise UnreadableRequest(f"{path}[{index}]", "Input should be an object that says something")
     return found
-
-
-def _object(arguments: Json) -> Json:
-    """Arguments as an object: what another wire's model wrote that was none stands under one key."""
-    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def _tool(words: Words, definition: Block) -> Json:

@@ -37,7 +37,7 @@ NOTICINGS: tuple[Noticing, ...] = (
     Noticing(
         "configuration_update", ("openai_responses",),
         lambda asked: asked.model.provider == "openai" and asked.model.cache == "breakpoints",
-        "Responses, gpt-5.6 or later: an effort is an item of its own, everything else a developer message",
+        "Responses, gpt-5.6 or later: an effort or a reply's form is an item of its own, everything else a developer message",
         "openai/types/responses/response_configuration_update_item_param_param.py; which models take it is inferred",
     ),
     Noticing(

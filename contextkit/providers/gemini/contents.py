@@ -19,8 +19,8 @@ from contextkit.errors import UsageError
 from contextkit.layout.layout import Layout
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
-from contextkit.providers.blockwise.raw import unpacked
-from contextkit.providers.gemini.parts import RAW
+from contextkit.providers.blockwise.raw import RAW, unpacked
+from contextkit.providers.gemini.parts import WIRE
 
 STORAGE_USD: Mapping[str, float] = {"gemini-3.8-flash": 0.5, "gemini-3.7-flash": 0.5, "gemini-3.6-flash": 0.5}
 """Model → dollars for a million tokens and an hour (PyPI genai-prices 0.2.3, comments of these rows)."""
@@ -89,7 +89,7 @@ def cached_content(
     if expected.n_tokens < model_named(model).min_tokens:
         least = model_named(model).min_tokens
         raise UsageError(f"{expected.n_tokens} tokens are too few: {model} takes contents of {least} on; send it as it is")
-    held = unpacked(parse(Layout(track, n).body(b"{}")), RAW)
+    held = unpacked(parse(Layout(track, n).body(b"{}")), RAW[WIRE])
     made = client.caches.create(model=model, config={**held, "ttl": f"{ttl_seconds:g}s"})
     counted = getattr(made.usage_metadata, "total_token_count", None) or expected.n_tokens
     return CachedContent(client, made.name, layout, n, _storage(model, counted, ttl_seconds, usd_per_mtok_hour))

@@ -11,14 +11,11 @@ import re
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
 from contextkit.providers.blockwise.parts import Block, Parts, text
-from contextkit.providers.blockwise.raw import standard
+from contextkit.providers.blockwise.raw import FREE, RAW, standard
+from contextkit.providers.foreign import UNNAMED
 from contextkit.providers.provider import ReplyCall
 
 WIRE = "gemini"
-RAW = frozenset({"data", "thoughtSignature"})
-"""Keys of base64; the SDK takes and gives bytes there."""
-UNNAMED = "call#"
-"""Begins the id of a call that came without one: it is not sent."""
 _BY_ENDING = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "pdf": "application/pdf"}
 
 
@@ -30,15 +27,11 @@ def spelled(value: Json) -> Json:
     """
     if isinstance(value, dict):
         named = ((_UNDERSCORED.sub(lambda found: found[1].upper(), key), item) for key, item in value.items())
-        return {key: item if key in _FREE else spelled(item) for key, item in named}
+        return {key: item if key in FREE else spelled(item) for key, item in named}
     return [spelled(item) for item in value] if isinstance(value, list) else value
 
 
 _UNDERSCORED = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
-_FREE = frozenset({
-    "args", "response", "parametersJsonSchema", "responseJsonSchema", "responseSchema", "parameters", "labels", "partMetadata",
-})  # fmt: skip
-"""Fields whose keys an author or a model chose."""
 
 
 def _media(part: Block) -> Json:
@@ -66,6 +59,7 @@ def call(name: str, tool: str, arguments: Json) -> Json:
 
 
 def _id(name: str) -> dict[str, Json]:
+    """The id, where the call came with one."""
     return {} if name.startswith(UNNAMED) else {"id": name}
 
 
@@ -106,10 +100,13 @@ def resulted(block: Block, calls: list[ReplyCall]) -> Json:
     return body if is_whole else {**body, "content": [{"type": "native", "wire": WIRE, "block": dict(block)}]}
 
 
+_HOLDING_RAW = frozenset({"inlineData", "thoughtSignature", "functionResponse"})
+
+
 def tidied(block: Block) -> Block:
     """A part in its one spelling: base64 in the standard alphabet, no nulls."""
     plain = {key: value for key, value in block.items() if value is not None}
-    found: Block = standard(plain, RAW) if any(key in block for key in ("inlineData", "thoughtSignature", "functionResponse")) else plain
+    found: Block = standard(plain, RAW[WIRE]) if _HOLDING_RAW & block.keys() else plain
     return found
 
 

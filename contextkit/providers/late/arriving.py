@@ -5,14 +5,15 @@ Takes a provider, the definitions in the head and the body of a `tools` entry; r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from contextkit.canonical import Json, canonical
 from contextkit.log.entry import Entry
-from contextkit.providers.late.mechanisms import Asked, check_possible, is_direct, is_possible
+from contextkit.providers.late.late_tools import LateTools
+from contextkit.providers.late.mechanisms import BY_NAME, Asked, check_possible, is_direct, is_possible, searching
 from contextkit.providers.provider import Provider
+from contextkit.tools.late.search import catalogues
 from contextkit.tools.mask import Permit
-from contextkit.tools.tool import Tool
 from contextkit.tools.toolbox import Toolbox
 
 
@@ -30,12 +31,17 @@ def check_joining(provider: Provider, head: Sequence[Json], body: Json) -> None:
     list(provider.pieces(Entry(0, "tools", canonical(body), 0.0, b"")))
 
 
-def widened(permit: Permit | None, late: Iterable[Tool], provider: Provider) -> Permit | None:
-    """A permit that speaks of late tools too, where the model calls them by name; behind the bridge they are calls of `call_tool`."""
-    joined = {tool.name: tool for tool in late}
-    if permit is None or not joined or not is_direct(_asked(provider)):
+def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox: Toolbox) -> Permit | None:
+    """A permit that speaks too of tools that came late or are found now, where the model calls them by name, not through `call_tool`."""
+    if permit is None:
+        return None
+    found = late.found(toolbox).values() if searching(_asked(provider)).calls == BY_NAME else ()
+    joined = {tool.name: tool for tool in (*found, *(late.tools if is_direct(_asked(provider)) else ()))}
+    apart = {*joined, *catalogues(toolbox)}
+    held = [tool for tool in permit.toolbox if tool.name not in apart]
+    if not joined and len(held) == len(permit.toolbox):
         return permit
-    return Permit(permit.phases, Toolbox([*(tool for tool in permit.toolbox if tool.name not in joined), *joined.values()]))
+    return Permit(permit.phases, Toolbox([*held, *joined.values()]))
 
 
 def _asked(provider: Provider) -> Asked:

@@ -13,6 +13,7 @@ from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidTool, UsageError
 from contextkit.log.entry import Entry, Kind
 from contextkit.tools.late.bridge import call_tool, is_bridge, through
+from contextkit.tools.late.search import SEARCH, catalogues
 from contextkit.tools.tool import Tool
 from contextkit.tools.toolbox import Toolable, Toolbox
 
@@ -37,12 +38,14 @@ class Arrival:
 class LateTools:
     """The tools announced in one conversation; fed every entry of its log, in order."""
 
-    __slots__ = ("_entries", "_is_stale", "_tools")
+    __slots__ = ("_entries", "_found", "_is_stale", "_tools")
 
     def __init__(self, log: Iterable[Entry] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._entries: dict[str, int] = {}
         """Name → sequence of the entry that announced it first."""
+        self._found: dict[str, int] = {}
+        """Name that a search found → sequence of the result that holds its definition."""
         self._is_stale = False
         """Whether an epoch took the announcements out of the prompt."""
         for entry in log:
@@ -60,10 +63,18 @@ class LateTools:
                 self._tools.setdefault(tool.name, tool)
                 self._entries.setdefault(tool.name, entry.sequence)
             self._is_stale = False
-        elif entry.kind == "epoch" and "tools" in parse(entry.body):  # another tool set: what belongs to it stands in its head
-            self._tools, self._entries, self._is_stale = {}, {}, False
+        elif entry.kind == "result" and _SEARCHED in entry.body:
+            self._found.update(dict.fromkeys(_found_in(parse(entry.body)), entry.sequence))
         elif entry.kind == "epoch":
-            self._is_stale = bool(self._tools)
+            self._begin(parse(entry.body))
+
+    def _begin(self, epoch: Json) -> None:
+        """What was found goes with the result that holds it; another tool set takes all, since what belongs to it stands in its head."""
+        first = epoch["keep_from"]
+        self._found = {name: at for name, at in self._found.items() if first is not None and at >= first}
+        self._is_stale = bool(self._tools)
+        if "tools" in epoch:
+            self._tools, self._entries, self._found, self._is_stale = {}, {}, {}, False
 
     def due(self) -> tuple[Kind, Json] | None:
         """The entry that announces all of them anew, None where the prompt still says them."""
@@ -100,9 +111,30 @@ class LateTools:
         """The tool that answers a call: of the head, announced, or behind the bridge; None where there is none of that name."""
         own = toolbox[name] if name in toolbox.names else None
         if own is None:
-            return self._tools.get(name)
-        return through(self._tools, arguments) if is_bridge(own.definition) and isinstance(arguments, Mapping) else own
+            return self._tools.get(name) or self.found(toolbox).get(name)
+        known = {**self.found(toolbox), **self._tools}
+        return through(known, arguments) if is_bridge(own.definition) and isinstance(arguments, Mapping) else own
+
+    @property
+    def n_found(self) -> int:
+        """How many tools a search has found."""
+        return len(self._found)
+
+    def found(self, toolbox: Toolbox) -> dict[str, Tool]:
+        """Tools that a search of the toolbox has found, by name; what it does not know any more is left out."""
+        known = catalogues(toolbox) if self._found else {}
+        return {name: known[name] for name in self._found if name in known}
 
     def share(self, other: LateTools) -> None:
         """Let the functions of another conversation answer, where both announced the same."""
         self.bind(tool for tool in other.tools if tool.name in self._tools and self._tools[tool.name].body == tool.body)
+
+
+_SEARCHED = b'"name":"' + SEARCH.encode() + b'"'
+"""What stands in a result of the search."""
+
+
+def _found_in(result: Json) -> list[str]:
+    """Names of the tools whose definitions a search gave."""
+    blocks = [part["block"] for part in result["content"] if part["type"] == "native"] if result["name"] == SEARCH else []
+    return [str(block["name"]) for block in blocks if "name" in block]

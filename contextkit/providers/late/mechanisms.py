@@ -78,7 +78,20 @@ ANNOUNCINGS: tuple[Announcing, ...] = (
 )  # fmt: skip
 """How a tool is announced, the first row that holds. Where none can be used, `late_tools(…, allow_epoch=True)` puts it into a new head,
 and the next request pays for the whole prompt: `rewrites_tokens` of the entry says how much."""
-_BY_NAME = "by name"
+SEARCHES: tuple[Announcing, ...] = (
+    Announcing(
+        "tool_search", ("openai_responses",), lambda asked: asked.model.accepts_tool_search, "Responses, gpt-5.4 or later",
+        "the definitions found, appended; the search itself in the head", "by name",
+        "openai/types/responses/tool_search_tool_param.py, response_tool_search_output_item_param_param.py; tool search guide",
+    ),
+    Announcing(
+        "function", (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI), lambda asked: True, "`call_tool` beside it in the head",
+        "the definitions found, in the result; the search and `call_tool` in the head", "through call_tool",
+        "a function, which every model takes",
+    ),
+)  # fmt: skip
+"""How a search that the program runs (`tool_search([…])`) is declared, and how what it finds is called; the first row that holds."""
+BY_NAME = "by name"
 
 
 def announcing(asked: Asked) -> Announcing:
@@ -96,7 +109,17 @@ def announcing(asked: Asked) -> Announcing:
 
 def is_direct(asked: Asked) -> bool:
     """Whether the model calls a late tool by its own name here."""
-    return announcing(asked).calls == _BY_NAME
+    return announcing(asked).calls == BY_NAME
+
+
+def searching(asked: Asked) -> Announcing:
+    """How a search that the program runs is declared at this endpoint.
+
+    >>> from contextkit.models import model_named
+    >>> [searching(Asked("openai_responses", model_named(name))).name for name in ("gpt-5.4", "gpt-5.2")]
+    ['tool_search', 'function']
+    """
+    return next(row for row in SEARCHES if asked.wire in row.wires and row.holds(asked))
 
 
 def is_possible(asked: Asked, head: Sequence[Json]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.models import Model
+from contextkit.providers.foreign import taken
 from contextkit.providers.masking.engines import Decoding, enforced_row
 from contextkit.tools.mask import Mask
 from contextkit.tools.tool import Tool
@@ -147,41 +148,47 @@ def _says(choice: Json) -> Callable[[Endpoint, Mask, list[Tool]], Mapping[str, J
 
 def _allowed(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     """`allowed_tools`, nested on Chat and flat on Responses."""
-    inside = {"mode": "auto" if mask.mode == "auto" else "required", "tools": [_NAMES[asked.wire](tool) for tool in tools]}
+    inside = {"mode": "auto" if mask.mode == "auto" else "required", "tools": [_name(asked, tool) for tool in tools]}
     nested = {"allowed_tools": inside} if asked.wire == "openai_chat" else inside
     return {"tool_choice": {"type": "allowed_tools", **nested}}
 
 
-def _native(tool: Tool) -> Mapping[str, Json]:
-    """The provider's own block of a tool, a plain function's where it has none."""
-    is_own = tool.is_native and "instead" not in tool.definition
-    block: Mapping[str, Json] = tool.definition["native"]["block"] if is_own else {"type": "function"}
+def _name(asked: Endpoint, tool: Tool) -> Json:
+    return _NAMES[asked.wire](_block(asked, tool), tool.name)
+
+
+def _block(asked: Endpoint, tool: Tool) -> Mapping[str, Json]:
+    """The provider's own block of a tool; a custom tool's or a plain function's type where it has none."""
+    definition = taken(tool.definition, asked.model)
+    native = definition.get("native")
+    if native is None or (native["wire"] != asked.wire and "instead" in definition):
+        return {"type": "custom" if "format" in definition else "function"}
+    block: Mapping[str, Json] = native["block"]
     return block
 
 
-def _chat_name(tool: Tool) -> Json:
-    kind = str(_native(tool).get("type", "function"))
-    return {"type": kind, kind: {"name": tool.name}}
+def _chat_name(block: Mapping[str, Json], name: str) -> Json:
+    kind = str(block.get("type", "function"))
+    return {"type": kind, kind: {"name": name}}
 
 
 _SERVER = "server_label"
 """Where a hosted MCP tool says which server it stands for."""
 
 
-def _responses_name(tool: Tool) -> Json:
-    """A function by its name, a hosted tool by its type, an MCP server by its label."""
-    block = _native(tool)
+def _responses_name(block: Mapping[str, Json], name: str) -> Json:
+    """A function or a custom tool by its name, a hosted tool by its type, an MCP server by its label."""
     kind = str(block.get("type", "function"))
-    label = {_SERVER: block[_SERVER]} if _SERVER in block else {"name": tool.name} if kind in ("function", "custom") else {}
+    label = {_SERVER: block[_SERVER]} if _SERVER in block else {"name": name} if kind in ("function", "custom") else {}
     return {"type": kind, **label}
 
 
-_NAMES: Mapping[str, Callable[[Tool], Json]] = {"openai_chat": _chat_name, "openai_responses": _responses_name}
+_NAMES: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {"openai_chat": _chat_name, "openai_responses": _responses_name}
 
 
 def _named(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     """One function, on an endpoint like OpenAI's."""
-    return {"tool_choice": _NAMES[asked.wire](tools[0])}
+    return {"tool_choice": _name(asked, tools[0])}
 
 
 def _by_engine(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:

@@ -20,6 +20,7 @@ from contextkit.providers.openai.chat_messages import WIRE, result_of, said_by, 
 from contextkit.providers.openai.endings import grammar
 from contextkit.providers.openai.wording import SYSTEM, Speaker, Wording, understood
 from contextkit.providers.provider import Parsed, Turn
+from contextkit.providers.settings.affinity import CacheKey
 
 _WHOLE: Mapping[str, Trait] = {
     "assistant": Trait(run="other", is_markable=False),
@@ -49,7 +50,7 @@ def _one(message: Mapping[str, Json], path: str, model: str) -> Cut:
     if role == "tool":
         expect(said.get("tool_call_id"), str, f"{path}.tool_call_id", "a string")
         expect(said.get("content"), (str, list), f"{path}.content", "a string or an array")
-    if not any(said.get(key) is not None for key in _SPEECH) or said.get("content") == []:
+    if (role != "function" and not any(said.get(key) is not None for key in _SPEECH)) or said.get("content") == []:
         raise UnreadableRequest(f"{path}.content", "Input should be a string or a non-empty array")
     return replace(cut(said, "messages", role, trait, model), marker=marker_of(message))
 
@@ -76,6 +77,7 @@ class OpenAIChat(Speaker):
 
     `max_tokens` goes out as `max_completion_tokens`; `system_role` is who says the system prompt (`system` before o1). Everything else
     is a parameter of the endpoint and is sent as given. Models from gpt-5.6 on get one explicit mark, at the end of the system prompt.
+    `prompt_cache_key="auto"`, or a `CacheKey`, is derived from the head where it chooses the machine.
 
     >>> OpenAIChat("gpt-6.1-sol", max_tokens=4096).params["max_completion_tokens"]
     4096
@@ -87,7 +89,7 @@ class OpenAIChat(Speaker):
     grammar = WORDS.grammar
 
     def __init__(
-        self, model: str, *, max_tokens: int | None = None, ttl: str = "30m", prompt_cache_key: str | None = None,
+        self, model: str, *, max_tokens: int | None = None, ttl: str = "30m", prompt_cache_key: str | CacheKey | None = None,
         system_role: str = "developer", **params: Json,
     ) -> None:  # fmt: skip
         if ttl != "30m" or system_role not in tuple(SYSTEM):

@@ -13,7 +13,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
-from contextkit.providers.foreign import announcement, function_of, reminder, spoken
+from contextkit.providers.foreign import announcement, function_of, heard, reminder, spoken
 from contextkit.providers.openai import spellings as spelling
 
 WIRE = "openai_chat"
@@ -34,7 +34,8 @@ def whole(message: Mapping[str, Json]) -> dict[str, Json]:
     >>> whole({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "4"}], "name": None})
     {'role': 'tool', 'tool_call_id': 'c', 'content': '4'}
     """
-    said = {key: value for key, value in message.items() if value is not None}
+    is_function = message.get("role") == "function"  # whose content is required, null or not (chat_completion_function_message_param.py)
+    said = {key: value for key, value in message.items() if value is not None or (is_function and key == "content")}
     content = normal(said.get("content"))
     if isinstance(content, list) and len(content) == 1 and content[0].keys() == {"type", "text"} and content[0]["type"] == "text":
         said["content"] = content[0]["text"]
@@ -144,7 +145,7 @@ LATE: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
 }
 """How a tool that comes late is announced → messages."""
 KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "user": lambda body: messages_of("user", body["content"]),
+    "user": lambda body: messages_of("user", heard(body)),
     "assistant": replied,
     "result": answered,
     "epoch": lambda body: messages_of("user", body["summary"]),

@@ -1,4 +1,4 @@
-"""`POST /responses`: OpenAI's models through the Responses API, without state on the server.
+"""`POST /responses`: OpenAI's models through the Responses API.
 
 The words of that endpoint; what it shares with Chat Completions is `wording.py`. Field names are those of `openai.types.responses` 3.52.
 `instructions` are the same developer message that stands first in the input, and are read as it.
@@ -17,13 +17,13 @@ from contextkit.models import model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.masking.mechanisms import Endpoint
 from contextkit.providers.openai import responses_items as words
-from contextkit.providers.openai import responses_reply as answers
+from contextkit.providers.openai import responses_reply as replies
 from contextkit.providers.openai.endings import TTLS, grammar
-from contextkit.providers.openai.responses_items import OUTPUTS, WIRE, result_of, said_by, whole
+from contextkit.providers.openai.responses_items import OUTPUTS, WIRE, answers, result_of, said_by, whole
 from contextkit.providers.openai.wording import Speaker, Wording, understood
 from contextkit.providers.provider import Parsed, Turn
+from contextkit.providers.stateful.continuing import CONVERSATION, PREVIOUS, continuing
 
-_STATEFUL = ("previous_response_id", "conversation")
 _OUTPUT = Trait(run="tool", is_markable=False)
 _ITEM = Trait(run="other", is_markable=False)
 _ITEMS: Mapping[str, Trait] = {
@@ -49,7 +49,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 def _listed(fields: Mapping[str, Json]) -> tuple[list[Json], int]:
     """The input as a list of items, `instructions` before the others."""
-    for name in _STATEFUL:
+    for name in (PREVIOUS, CONVERSATION):
         if fields.get(name) is not None:
             raise UnreadableRequest(name, "the conversation is on the server, not in this request: send the whole input instead")
     given = fields.get("input")
@@ -91,23 +91,23 @@ def _one(item: Mapping[str, Json], path: str, model: str) -> Cut:
 
 
 def _turns(items: list[Json], model: str) -> Iterator[Turn]:
-    for is_model, group in groupby(items, key=lambda item: answers.is_output(whole(item))):
+    for is_model, group in groupby(items, key=lambda item: replies.is_output(whole(item))):
         if is_model:
-            yield Turn("assistant", answers.turn(list(map(whole, group)), model))
+            yield Turn("assistant", replies.turn(list(map(whole, group)), model))
         else:
             yield from map(_said, group)
 
 
 def _said(item: Mapping[str, Json]) -> Turn:
-    return Turn("result", result_of(item)) if _kind(item) in OUTPUTS else Turn("user", {"content": list(said_by(item, "user"))})
+    return Turn("result", result_of(item)) if answers(item) is not None else Turn("user", {"content": list(said_by(item, "user"))})
 
 
 WORDS = Wording(
     WIRE, grammar("input"), "input", frozenset({"tools", "input", "instructions"}), "input_text", words.KINDS, words.PHASES, words.LATE,
     words.noticed, words.items_of, said_by, words.definition_tool, words.tool_definition, _listed,
     role=lambda item: str(item["role"]) if _kind(item) == "message" else "", besides=_besides,
-    tool=lambda tool: _TOOLS[bool(tool.get("defer_loading"))], one=_one, turns=_turns, reply=answers.reply,
-    is_complete=lambda response: response.get("status") in ("completed", "incomplete"), usage=answers.usage, joined=answers.joined,
+    tool=lambda tool: _TOOLS[bool(tool.get("defer_loading"))], one=_one, turns=_turns, reply=replies.reply,
+    is_complete=lambda response: response.get("status") in ("completed", "incomplete"), usage=replies.usage, joined=replies.joined,
 )  # fmt: skip
 
 
@@ -116,7 +116,8 @@ class OpenAIResponses(Speaker):
 
     `ttl` is the lifetime of everything the request writes, `30m` or `12h`. Everything else is a parameter of the endpoint and is sent
     as given; `store=False` and encrypted reasoning are the defaults, so that the log is all there is. Models from gpt-5.6 on get one
-    explicit mark, at the end of the system prompt.
+    explicit mark, at the end of the system prompt. With `continues=True` the server keeps each reply, and a request sends what was said
+    since the last one; `conversation="conv_…"` does so in a conversation of the server's (`docs/openai-state.md`).
 
     >>> OpenAIResponses("gpt-6.1-sol", max_output_tokens=4096).params["store"]
     False
@@ -127,13 +128,17 @@ class OpenAIResponses(Speaker):
     path = "/responses"
     grammar = WORDS.grammar
 
-    def __init__(self, model: str, *, max_output_tokens: int | None = None, ttl: str = "30m", **params: Json) -> None:
+    def __init__(
+        self, model: str, *, max_output_tokens: int | None = None, ttl: str = "30m", continues: bool = False,
+        conversation: str | None = None, **params: Json,
+    ) -> None:  # fmt: skip
         if ttl not in tuple(TTLS):
             raise UsageError(f"ttl={ttl!r}: Responses takes '30m' or '12h'")
         given = {} if max_output_tokens is None else {"max_output_tokens": max_output_tokens}
         if ttl != "30m":
             params["prompt_cache_options"] = {"ttl": ttl, **(params.get("prompt_cache_options") or {})}
-        fields = {**given, "store": False, "include": ["reasoning.encrypted_content"], **params}
+        self.continuing = continuing(continues, conversation, params)
+        fields = {**given, "store": self.continuing is not None, "include": ["reasoning.encrypted_content"], **params}
         super().__init__(Endpoint(WIRE, model_named(model)), ttl, fields)
 
 

@@ -2,7 +2,8 @@
 
 Field names are those of `openai.types.responses` 3.52. What the endpoint has no words for is projected: a failed tool's output begins
 `Error: `, a plain-text document is a text part, another wire's thinking is dropped. An item with no neutral form is kept whole, as a
-native part. A custom tool's call is answered by an item of its own kind, so its neutral id carries the prefix `CUSTOM`.
+native part. A custom tool's call is answered by an item of its own kind, so its neutral id carries the prefix `CUSTOM`; a search for
+tools that the model asks us to run is a call too, of `tool_search`, and its answer the definitions found (`SEARCH`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from itertools import groupby
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
-from contextkit.providers.foreign import announcement, function_of, reminder
+from contextkit.providers.changes.updates import updates
+from contextkit.providers.foreign import announcement, function_of, heard, reminder, spoken
+from contextkit.providers.late.searches import SEARCH, TOOL, answers_search, found
 from contextkit.providers.openai import spellings as spelling
 
 WIRE = "openai_responses"
@@ -34,6 +37,11 @@ NULLABLE: Mapping[str, tuple[str, ...]] = {
 """Type of an item, or of what stands inside one → fields a request must have even when they are null."""
 OUTPUTS: Mapping[str, str] = {"function_call_output": "", "custom_tool_call_output": CUSTOM}
 """Type of an item that answers a call → prefix of the call's neutral id."""
+
+
+def answers(item: Mapping[str, Json]) -> str | None:
+    """Prefix of the neutral id of the call that an item answers, None for one that answers none; the API answers its own searches."""
+    return SEARCH if answers_search(item) else OUTPUTS.get(str(item.get("type")))
 
 
 def items_of(role: str, parts: Json) -> list[Json]:
@@ -103,8 +111,11 @@ PARTS = spelling.Parts(WIRE, _text, {
 def answered(body: Mapping[str, Json]) -> list[Json]:
     """What a tool gave."""
     blocks = PARTS.spelled(body["content"])
-    if len(blocks) == 1 and blocks[0].get("type") in OUTPUTS:
+    if len(blocks) == 1 and answers(blocks[0]) is not None:
         return blocks
+    if body["call_id"].startswith(SEARCH):
+        return [found(body, blocks)]
+    blocks = [block if block.get("type") in TYPES else _text(spoken(block)) for block in blocks]
     output = spelling.as_error(blocks, "input_text") if body["is_error"] else blocks
     kind = "custom_tool_call_output" if body["call_id"].startswith(CUSTOM) else "function_call_output"
     return [{"type": kind, "call_id": body["call_id"].removeprefix(CUSTOM), "output": output or ""}]
@@ -124,14 +135,9 @@ def _call(call: Mapping[str, Json]) -> Json:
     return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written}
 
 
-def _updates(event: Mapping[str, Json]) -> list[Json]:
-    """An event as a change of configuration, where it is one."""
-    return [{"type": "configuration_update", "reasoning": {"effort": event["effort"]}}] if event["type"] == "effort" else []
-
-
 PHASES: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "allowed_tools": lambda body: [],
-    "configuration_update": lambda body: _updates(body["event"]) or PHASES["developer"](body),
+    "configuration_update": lambda body: updates(body["event"]) or PHASES["developer"](body),
     "developer": lambda body: items_of("developer", [{"type": "text", "text": body["text"]}]),
     "reminder": lambda body: items_of("user", [{"type": "text", "text": reminder(body["text"])}]) if body.get("text") else [],
 }
@@ -144,7 +150,7 @@ LATE: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
 }
 """How a tool that comes late is announced → items."""
 KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "user": lambda body: items_of("user", body["content"]),
+    "user": lambda body: items_of("user", heard(body)),
     "assistant": replied,
     "result": answered,
     "epoch": lambda body: items_of("user", body["summary"]),
@@ -172,9 +178,10 @@ def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:
 def result_of(item: Mapping[str, Json]) -> Json:
     """An item that answers a call as the body of a result."""
     plain = normal(whole(item))
-    output = plain["output"]
+    output = plain.get("output", plain.get("tools"))
     content = [{"type": "text", "text": output}] if isinstance(output, str) else PARTS.neutral(output)
-    body = {"call_id": OUTPUTS[plain["type"]] + plain["call_id"], "name": "", "content": content, "is_error": False}
+    prefix = answers(plain)
+    body = {"call_id": f"{prefix}{plain['call_id']}", "name": TOOL if prefix == SEARCH else "", "content": content, "is_error": False}
     if normal(whole(answered(body)[0])) != plain:
         body["content"] = [{"type": "native", "wire": WIRE, "block": plain}]
     return body

@@ -13,8 +13,9 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.layout.normal_form import VERBATIM, normal
 from contextkit.log.entry import Native
+from contextkit.providers.late.searches import SEARCH, TOOL, is_ours
 from contextkit.providers.openai import spellings
-from contextkit.providers.openai.responses_items import CUSTOM, NULLABLE, WIRE, whole
+from contextkit.providers.openai.responses_items import CUSTOM, NULLABLE, WIRE, answers, whole
 from contextkit.providers.openai.spellings import read_arguments
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply, ReplyCall
@@ -34,6 +35,7 @@ _ANY = frozenset({"created_by"})
 _CALLS: dict[str, Callable[[Mapping[str, Json]], ReplyCall]] = {
     "function_call": lambda item: ReplyCall(item["call_id"], item["name"], read_arguments(item["arguments"])),
     "custom_tool_call": lambda item: ReplyCall(CUSTOM + item["call_id"], item["name"], item["input"]),
+    "tool_search_call": lambda item: ReplyCall(SEARCH + item["call_id"], TOOL, item["arguments"]),
 }
 STOPS = {"max_output_tokens": "truncated", "content_filter": "refused"}
 """Why a response is incomplete → what the loop does next (responses/response.py); anything else cut it short."""
@@ -56,7 +58,8 @@ def reply(response: Any) -> Reply:
         raise UnreadableReply(f"response {answer.get('id')!r} {answer['status']} ({code}): send the request again")
     items = [_sendable(item) for item in answer["output"]]
     native = Native(WIRE, answer.get("model", ""), canonical(items))
-    return Reply(answer.get("id", ""), native, _text(items), _calls(items), _stop(answer, items), usage(answer.get("usage") or {}))
+    said = _text(items), _calls(items), _stop(answer, items), usage(answer.get("usage") or {})
+    return Reply(answer.get("id", ""), native, *said, {one["id"]: one["reason"] for one in answer.get("input_transformations") or ()})
 
 
 def turn(items: list[Json], model: str) -> Json:
@@ -67,7 +70,7 @@ def turn(items: list[Json], model: str) -> Json:
 
 def is_output(item: Mapping[str, Json]) -> bool:
     """Whether an item of a request body came from the model."""
-    return item["role"] == "assistant" if item["type"] == "message" else item["type"] not in _INPUTS
+    return item["role"] == "assistant" if item["type"] == "message" else item["type"] not in _INPUTS and answers(item) is None
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:
@@ -94,7 +97,8 @@ def _requested(value: Json, inside: str) -> Json:
 
 
 def _calls(items: list[Json]) -> tuple[ReplyCall, ...]:
-    return tuple(_CALLS[item["type"]](item) for item in items if item["type"] in _CALLS)
+    """Calls we are to answer: a search that ran at the API is none."""
+    return tuple(_CALLS[item["type"]](item) for item in items if item["type"] in _CALLS and is_ours(item))
 
 
 def _text(items: list[Json]) -> str:

@@ -15,6 +15,7 @@ from contextkit.errors import NotSerialisable
 from contextkit.layout.normal_form import normal
 from contextkit.providers.foreign import spoken
 from contextkit.providers.provider import ReplyCall
+from contextkit.providers.settings.custom import custom_tool
 
 _PDF = "application/pdf"
 _ERROR = "Error: "
@@ -97,9 +98,9 @@ class Parts:
 
 
 def own_tool(definition: Mapping[str, Json], wire: str) -> Json:
-    """The tool of `wire` that a definition keeps verbatim; None for every other."""
+    """The tool of `wire` that a definition keeps verbatim, or is a custom tool of; None for every other."""
     native = definition.get("native")
-    return native["block"] if native is not None and native["wire"] == wire else None
+    return native["block"] if native is not None and native["wire"] == wire else custom_tool(definition, wire)
 
 
 def turn_of(wire: str, model: str, said: list[Json], text: str, calls: Iterable[ReplyCall]) -> Json:

@@ -22,10 +22,14 @@ from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
 from contextkit.providers.changes.mechanisms import noticing
 from contextkit.providers.cutting import Cut, Trait, cut, expect
+from contextkit.providers.foreign import taken
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.openai.endings import inherited, layout_of, marks_of, plan_of, prompt_of
 from contextkit.providers.provider import Parsed, Reply, Turn
+from contextkit.providers.settings.affinity import split
+from contextkit.providers.settings.output import lowered
+from contextkit.providers.stateful.reasoning import strips
 
 SYSTEM = frozenset({"system", "developer"})
 _PARTS: Mapping[tuple[Level, str], Trait] = {
@@ -106,6 +110,8 @@ class Speaker:
     system_role = "developer"
 
     def __init__(self, endpoint: Endpoint, ttl: str, params: Mapping[str, Json]) -> None:
+        self.affinity, params, self.headers = split(params, self.headers)
+        self.output, params = lowered(self.wire, params)
         self.model: Model = endpoint.model
         self.params: Mapping[str, Json] = {"model": endpoint.model.name, **params}
         self.telling = telling(endpoint).name
@@ -118,7 +124,7 @@ class Speaker:
 
     def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
         """Pieces of the tools, and of the one message that opens the conversation."""
-        cuts = [_tool(self.words, self.words.definition_tool(definition), self.model.name) for definition in tools]
+        cuts = [_tool(self.words, self.words.definition_tool(taken(one, self.model)), self.model.name) for one in tools]
         for message in self.words.opened(self.system_role, system):
             cuts += _message(self.words, message, "system", "system", self.model.name)
         yield from (replace(found.piece, entry=entry) for found in cuts)
@@ -172,7 +178,7 @@ def understood(words: Wording, body: Json) -> Parsed:
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a string"))
     params = {name: value for name, value in fields.items() if name not in words.segments}
-    track, cuts = Track(words.grammar, strips_thinking=model.strips_thinking), list(_cuts(words, fields, model.name))
+    track, cuts = Track(words.grammar, strips_thinking=strips(words.wire, model, params)), list(_cuts(words, fields, model.name))
     track.extend(found.piece for found in cuts)
     marks = marks_of(track, cuts, params)
     layout = layout_of(track, marks, model)

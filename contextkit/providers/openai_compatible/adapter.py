@@ -24,6 +24,8 @@ from contextkit.providers.openai.wording import Speaker
 from contextkit.providers.openai_compatible.hosts import HOSTS, Host, Path
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply
+from contextkit.providers.settings.affinity import AUTO, CacheKey
+from contextkit.providers.settings.output import FIELD
 
 _RESIDENT_SECONDS = 3600
 """How long what an engine cached is taken to live: it goes when its memory is full, whenever that is."""
@@ -34,7 +36,8 @@ _WINDOW_TOKENS = 131_072
 class OpenAICompatible(Speaker):
     """A model behind vLLM, SGLang, llama.cpp, Ollama, or a host that speaks as OpenAI does: `host` is a row of `docs/openai-compatible.md`.
 
-    `session` keeps a conversation on the server that has its prefix, `salt` keeps tenants apart, each in the field its host has for it.
+    `session` keeps a conversation on the server that has its prefix (`"auto"`, or a `CacheKey`, derives it), `salt` keeps tenants apart,
+    each in the field its host has for it.
     `call_format` is how the model writes a call (`masking/formats.py`): with it, phases are enforced by the engine's own grammar.
     A model without a row gets one: give `window_tokens` and `block_tokens`, or a whole `model_row`. Everything else is a parameter.
 
@@ -49,7 +52,7 @@ class OpenAICompatible(Speaker):
     grammar = WORDS.grammar
 
     def __init__(
-        self, model: str, *, host: str, session: str | int | None = None, salt: str | None = None, max_tokens: int | None = None,
+        self, model: str, *, host: str, session: str | int | CacheKey | None = None, salt: str | None = None, max_tokens: int | None = None,
         call_format: str | None = None, model_row: Model | None = None, window_tokens: int | None = None,
         block_tokens: int | None = None, system_role: str | None = None, ttl: str = "30m", **params: Json,
     ) -> None:  # fmt: skip
@@ -64,7 +67,7 @@ class OpenAICompatible(Speaker):
         fields, self.headers = _placed(row, session, params)
         fields |= {name: value for name, value in said.items() if value is not None} | params
         form = format_named(call_format) if call_format else None
-        self.decoding = Decoding(row.engine, form, not fields.keys().isdisjoint(GRAMMARS)) if row.engine else None
+        self.decoding = Decoding(row.engine, form, not fields.keys().isdisjoint((FIELD, *GRAMMARS))) if row.engine else None
         made = replace(model_row, name=model) if model_row else _row(model, row, window_tokens, block_tokens)
         register(made)
         super().__init__(Endpoint(WIRE, made, decoding=self.decoding), ttl, fields)
@@ -107,7 +110,7 @@ def _salted(row: Host, salt: str | None) -> dict[str, Json]:
     return {row.salt: salt} if salt is not None else {}
 
 
-def _placed(row: Host, session: str | int | None, params: Mapping[str, Json]) -> tuple[dict[str, Json], Mapping[str, str]]:
+def _placed(row: Host, session: str | int | CacheKey | None, params: Mapping[str, Json]) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The field or header that keeps a conversation on one server."""
     if row.needs_affinity and session is None and row.affinity[1] not in params:
         raise UsageError(f"{row.title} caches only what carries a {row.affinity[1]}: give session=…, the same for a whole conversation")
@@ -118,7 +121,8 @@ def _placed(row: Host, session: str | int | None, params: Mapping[str, Json]) ->
         wanted = f"takes {kind} for {row.affinity[1]}" if row.affinity else "has no field that chooses a server"
         raise UsageError(f"session={session!r}: {row.title} {wanted}")
     where, name = row.affinity
-    return ({name: session}, {}) if where == "body" else ({}, {name: str(session)})
+    session = CacheKey() if session == AUTO else session
+    return ({name: session}, {}) if where == "body" else ({}, {name: session})
 
 
 def _row(model: str, row: Host, window_tokens: int | None, block_tokens: int | None) -> Model:

@@ -18,6 +18,7 @@ from contextkit.server.refusals.anthropic_shape import (
     authenticated,
     blocks,
     counted,
+    counted_abroad,
     created,
     invalid,
     options,
@@ -239,4 +240,5 @@ ABROAD: Mapping[str, tuple[Early, ...]] = {
 """On platforms where the version stands in the body, and the model in the path."""
 LATE: tuple[Late, ...] = (conversation, forced, marks, automatic, window)
 EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, *_SAID, thinking)
+COUNT_ABROAD: tuple[Early, ...] = (authenticated, platform("Google Cloud"), counted_abroad, *_SAID, thinking)
 """For `/v1/messages/count_tokens`; its late checks are the same."""

@@ -133,6 +133,11 @@ def created(sent: Sent) -> Iterator[Refusal]:
     return _fields(sent.body, _CREATED, ("max_tokens", "messages", "model"))
 
 
+def counted_abroad(sent: Sent) -> Iterator[Refusal]:
+    """The same where the version stands in the body (anthropic/lib/vertex/_client.py)."""
+    return _fields(sent.body, _COUNTED | kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta")), ("messages", "model"))
+
+
 def posted(sent: Sent) -> Iterator[Refusal]:
     """The same where a platform's client has put the version and the betas into the body."""
     abroad = kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta"))

@@ -49,13 +49,19 @@ def responses_choice(sent: Sent) -> Iterator[Refusal]:
     if choice not in (None, "none", "auto") and not sent.body.get("tools"):
         yield openai.invalid("Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.", "tool_choice")
     elif isinstance(choice, dict):
-        names = {_responses_name(tool) for tool in sent.body.get("tools") or () if isinstance(tool, dict)}
-        kinds = {str(tool.get("type")) for tool in sent.body.get("tools") or () if isinstance(tool, dict)}
-        yield from _chosen(choice, names, _responses_name, kinds, "")
+        tools = [tool for tool in (*(sent.body.get("tools") or ()), *_given(sent.body.get("input"))) if isinstance(tool, dict)]
+        yield from _chosen(choice, set(map(_responses_name, tools)), _responses_name, {str(tool.get("type")) for tool in tools}, "")
     elif choice is not None and choice not in _WORDS:
         yield _wrong("tool_choice", f"expected one of {', '.join(_WORDS)}")
 
 
+def _given(said: Json) -> list[Json]:
+    """Tools that items of the input bring: those that came late, and those that a search found."""
+    items = [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []
+    return [tool for item in items if item.get("type") in _BRINGING for tool in item.get("tools") or ()]
+
+
+_BRINGING = ("additional_tools", "tool_search_output")
 _Name = tuple[str, ...]
 """What says which tool is meant: its type, and its name or server."""
 

@@ -14,6 +14,7 @@ from contextkit.server.refusals.openai_shape import (
     authenticated,
     chat_fields,
     chat_tools,
+    compact_fields,
     invalid,
     items,
     messages,
@@ -27,7 +28,9 @@ TOO_LONG = Refusal(
     "context_length_exceeded",
 )  # fmt: skip
 _OPTIONS = {"mode": ("implicit", "explicit"), "ttl": ("30m", "12h")}
-_OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+_OUTPUTS = {
+    "function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output", "tool_search_call": "tool_search_output",
+}  # fmt: skip
 """Item a model makes → item that answers it."""
 
 _WORDS = ("content", "tool_calls", "refusal", "audio", "function_call")
@@ -66,8 +69,8 @@ def responses_calls(sent: Sent) -> Iterator[Refusal]:
     """Each call among the input items has its output behind it, and each output its call before it."""
     given = sent.body["input"] if isinstance(sent.body["input"], list) else []
     for made, answered in _OUTPUTS.items():
-        calls = {item["call_id"]: index for index, item in enumerate(given) if item.get("type") == made}
-        outputs = {item["call_id"]: index for index, item in enumerate(given) if item.get("type") == answered}
+        calls = {item["call_id"]: index for index, item in enumerate(given) if _is_ours(item, made)}
+        outputs = {item["call_id"]: index for index, item in enumerate(given) if _is_ours(item, answered)}
         for call, index in calls.items():
             if outputs.get(call, -1) < index:
                 yield invalid(f"No tool output found for {made.replace('_', ' ')} {call}.", "input")
@@ -76,13 +79,13 @@ def responses_calls(sent: Sent) -> Iterator[Refusal]:
                 yield invalid(f"No tool call found for {answered.replace('_', ' ')} with call_id {call}.", "input")
 
 
-def stateless(sent: Sent) -> Iterator[Refusal]:
-    """The local server stores no responses and makes one choice, in the foreground."""
-    if sent.body.get("previous_response_id") is not None:
-        text = "Previous response not found: this local server stores no responses."
-        yield invalid(text, "previous_response_id", "previous_response_not_found")
-    if sent.body.get("conversation") is not None:
-        yield invalid("Conversation not found: this local server stores no conversations.", "conversation", "conversation_not_found")
+def _is_ours(item: Mapping[str, Json], kind: str) -> bool:
+    """Whether an item is of this kind, and the caller's to answer: a search that ran at the server has its output beside it."""
+    return item.get("type") == kind and (not kind.startswith("tool_search") or (item.get("execution") == "client" and "call_id" in item))
+
+
+def foreground(sent: Sent) -> Iterator[Refusal]:
+    """The local server makes one choice, in the foreground."""
     for name, most in (("background", False), ("n", 1)):
         if sent.body.get(name) not in (None, most):
             yield invalid(f"Unsupported value: '{name}' can only be {str(most).lower()} on this local server.", name, "unsupported_value")
@@ -139,11 +142,12 @@ def window(asked: Asked) -> Iterator[Refusal]:
 
 
 CHAT_EARLY: tuple[Early, ...] = (
-    authenticated, chat_fields, messages, chat_tools, cache_options("30m"), choice, chat_choice, stream_options, stateless,
+    authenticated, chat_fields, messages, chat_tools, cache_options("30m"), choice, chat_choice, stream_options, foreground,
     chat_words, chat_calls,
 )  # fmt: skip
 RESPONSES_EARLY: tuple[Early, ...] = (
-    authenticated, responses_fields, stateless, items, responses_tools, cache_options("30m", "12h"), responses_choice, stream_options,
+    authenticated, responses_fields, foreground, items, responses_tools, cache_options("30m", "12h"), responses_choice, stream_options,
     responses_calls,
 )  # fmt: skip
+COMPACT_EARLY: tuple[Early, ...] = (authenticated, compact_fields, items, cache_options("30m"), responses_calls)
 LATE: tuple[Late, ...] = (cache_fields, window)

@@ -48,6 +48,10 @@ RESPONSES = _SHARED | kinds(
     whole=(WHOLE, "max_output_tokens max_tool_calls"), lists=(TEXTS, "include"), arrays=(ARRAY, "context_management"),
     objects=(OBJECT, "access_programs image prompt reasoning text"), other=(ANYTHING, "conversation"),
 )  # fmt: skip
+COMPACT = {name: RESPONSES[name] for name in (
+    "model", "input", "instructions", "previous_response_id", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+    "service_tier", "image",
+)}  # fmt: skip
 
 _FORMAT = one_of("text", "json_object", "json_schema")
 _NESTED: dict[str, dict[str, Kind]] = {
@@ -82,12 +86,13 @@ _ITEMS: dict[str, dict[str, Kind]] = {
     "function_call_output": {"call_id": TEXT, "output": TEXT_OR_ARRAY},
     "custom_tool_call": {"call_id": TEXT, "name": TEXT, "input": TEXT},
     "custom_tool_call_output": {"call_id": TEXT, "output": TEXT_OR_ARRAY},
+    "tool_search_output": {"tools": ARRAY},
     "reasoning": {"summary": ARRAY},
     "item_reference": {"id": TEXT},
 } | {
     name: {}
     for name in (
-        "file_search_call", "computer_call", "computer_call_output", "web_search_call", "tool_search_call", "tool_search_output",
+        "file_search_call", "computer_call", "computer_call_output", "web_search_call", "tool_search_call",
         "additional_tools", "configuration_update", "compaction", "compaction_trigger", "image_generation_call", "code_interpreter_call",
         "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
         "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "program", "program_output",
@@ -132,6 +137,11 @@ def chat_fields(sent: Sent) -> Iterator[Refusal]:
 def responses_fields(sent: Sent) -> Iterator[Refusal]:
     """The fields of `POST /v1/responses`."""
     return _fields(sent.body, RESPONSES, ("model", "input"))
+
+
+def compact_fields(sent: Sent) -> Iterator[Refusal]:
+    """The fields of `POST /v1/responses/compact`, whose input may be what a response holds (responses/response_compact_params.py)."""
+    return _fields({"input": "", **sent.body} if sent.body.get("previous_response_id") else sent.body, COMPACT, ("model", "input"))
 
 
 def _fields(body: Mapping[str, Json], fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:

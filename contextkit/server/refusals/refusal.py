@@ -40,7 +40,9 @@ class Sent:
     headers: Mapping[str, str]
     """Lower-case names; never kept."""
     body: Mapping[str, Json]
-    """The JSON object."""
+    """The JSON object, what the server keeps of its conversation included."""
+    said: Mapping[str, Json] | None = None
+    """As it came, where `body` holds more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,8 @@ def _defined(at: anthropic.Placed, definition: Mapping[str, Json], known: _Known
         if MCP_CLIENT not in betas:
             yield anthropic.invalid(f"{at.path}.tool.definition: an `mcp_toolset` requires the beta header {MCP_CLIENT}")
         known.servers.add(str(definition.get("mcp_server_name")))
+    elif kind.endswith("_toolset") and name is None:
+        known.kinds.setdefault(kind, kind)  # beta_browser_toolset_20260801_param.py: a toolset has no name of its own
     elif not isinstance(name, str):
         yield anthropic.invalid(f"{at.path}.tool.definition.name: Field required")
     elif known.kinds.setdefault(name, kind) != kind:

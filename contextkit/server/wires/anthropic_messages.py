@@ -201,3 +201,5 @@ MANTLE = replace(WIRE, family="aws", workspace="")
 """`POST /anthropic/v1/messages` of Amazon Bedrock: the Claude API's body and headers."""
 PREDICT = replace(WIRE, workspace="", early=refusals.ABROAD["Google Cloud"])
 """`POST …/publishers/anthropic/models/{model}:rawPredict` of Google Cloud."""
+COUNTED = replace(PREDICT, early=refusals.COUNT_ABROAD)
+"""The same for `count-tokens`, which stands where a model's name would."""

@@ -19,6 +19,12 @@ FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "pause
 """Neutral ending → `finish_reason`; a prompt that does not fit is a 400 here."""
 
 
+def _call(part: Any) -> Json:
+    if isinstance(part.arguments, str):
+        return {"id": part.id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
+    return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": canonical(part.arguments).decode()}}
+
+
 def content(parts: tuple[Part, ...]) -> list[Json]:
     """What is said and called; thinking does not leave this endpoint."""
     return [_PARTS[part.type](part) for part in parts if part.type in _PARTS]
@@ -26,10 +32,8 @@ def content(parts: tuple[Part, ...]) -> list[Json]:
 
 _PARTS: dict[str, Callable[[Any], Json]] = {
     "text": lambda part: {"type": "text", "text": part.text},
-    "call": lambda part: {
-        "id": part.id, "type": "function", "function": {"name": part.name, "arguments": canonical(part.arguments).decode()},
-    },
-}  # fmt: skip
+    "call": _call,
+}
 
 
 def usage(bill: Usage, thinking_tokens: int) -> Json:
@@ -50,7 +54,7 @@ def message(parts: tuple[Part, ...]) -> dict[str, Json]:
     """The assistant's message."""
     said = content(parts)
     texts = [block["text"] for block in said if block["type"] == "text"]
-    calls = [block for block in said if block["type"] == "function"]
+    calls = [block for block in said if block["type"] in _WRITTEN]
     words = "".join(texts) if texts or not calls else None
     called = {"tool_calls": calls} if calls else {}
     return {"role": "assistant", "content": words, "refusal": None, "annotations": [], **called}
@@ -84,15 +88,22 @@ def _deltas(frame: Mapping[str, Json], parts: tuple[Part, ...]) -> list[bytes]:
     return written
 
 
+_WRITTEN = {"function": "arguments", "custom": "input"}
+"""Type of a call → field that grows while it is written."""
+
+
 def _call_deltas(block: Mapping[str, Json], index: int) -> list[Json]:
-    start = {"index": index, "id": block["id"], "type": "function", "function": {"name": block["function"]["name"], "arguments": ""}}
-    grown = [{"index": index, "function": {"arguments": piece}} for piece in pieces(block["function"]["arguments"])]
+    kind = block["type"]
+    written = _WRITTEN[kind]
+    start = {"index": index, "id": block["id"], "type": kind, kind: {"name": block[kind]["name"], written: ""}}
+    grown = [{"index": index, kind: {written: piece}} for piece in pieces(block[kind][written])]
     return [{"tool_calls": [call]} for call in [start, *grown]]
 
 
 _DELTAS: dict[str, Callable[[Mapping[str, Json], int], list[Json]]] = {
     "text": lambda block, index: [{"content": piece} for piece in pieces(block["text"])],
     "function": _call_deltas,
+    "custom": _call_deltas,
     "nothing": lambda block, index: [],
 }
 

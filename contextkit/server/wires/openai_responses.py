@@ -10,11 +10,15 @@ from itertools import count
 from typing import Any
 
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json, canonical
+from contextkit.canonical import Json, canonical, parse
+from contextkit.providers.stateful.continuing import PREVIOUS
+from contextkit.providers.stateful.histories import named_in
 from contextkit.server.diagnostics import openai_diagnosis
 from contextkit.server.refusals import openai as refusals
-from contextkit.server.refusals.refusal import Refusal
+from contextkit.server.refusals.refusal import Asked, Refusal
 from contextkit.server.replies import Part
+from contextkit.server.stored.compacting import compacted
+from contextkit.server.stored.stored import Stored
 from contextkit.server.wires.openai_shared import STATUSES, error, fault, unknown_model, unreadable
 from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
 
@@ -40,16 +44,32 @@ _ITEMS: dict[str, Callable[[Any, str], dict[str, Json]]] = {
         "id": f"fc_{name}", "type": "function_call", "call_id": part.id, "name": part.name, "arguments": canonical(part.arguments).decode(),
         "status": "completed",
     },
+    "custom": lambda part, name: {
+        "id": f"ctc_{name}", "type": "custom_tool_call", "call_id": part.id, "name": part.name, "input": part.arguments,
+    },
+    "search": lambda part, name: {
+        "id": f"tsc_{name}", "type": "tool_search_call", "call_id": part.id, "arguments": part.arguments, "execution": "client",
+        "status": "completed",
+    },
 }  # fmt: skip
+_SEARCH = "tool_search"
 
 
 def _text(text: str) -> Json:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def items(parts: tuple[Part, ...], name: str) -> list[dict[str, Json]]:
-    """Parts as output items; `name` makes their ids."""
-    return [_ITEMS[part.type](part, f"{name}_{index}") for index, part in enumerate(parts)]
+def items(parts: tuple[Part, ...], name: str, tools: Json = ()) -> list[dict[str, Json]]:
+    """Parts as output items; `name` makes their ids, `tools` are those of the request."""
+    searches = any((tool.get("type"), tool.get("execution")) == (_SEARCH, "client") for tool in tools or ())
+    return [_ITEMS[_kind(part, searches)](part, f"{name}_{index}") for index, part in enumerate(parts)]
+
+
+def _kind(part: Any, searches: bool) -> str:
+    """A call with a text is a custom tool's; one of `tool_search` is a search where the request declares one that its sender runs."""
+    if part.type != "call":
+        return str(part.type)
+    return "custom" if isinstance(part.arguments, str) else "search" if searches and part.name == _SEARCH else "call"
 
 
 def usage(bill: Usage, thinking_tokens: int) -> Json:
@@ -67,6 +87,11 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
     }  # fmt: skip
 
 
+def _output(answer: Answer) -> list[dict[str, Json]]:
+    name = str(answer.number)
+    return compacted(answer.body, items(answer.parts, name, answer.body.get("tools")), answer.usage.prompt or 0, name)
+
+
 def whole(answer: Answer) -> Json:
     """A `Response`."""
     reason = INCOMPLETE.get(answer.stop)
@@ -74,7 +99,7 @@ def whole(answer: Answer) -> Json:
         "status": "incomplete" if reason else "completed",
         "incomplete_details": reason and {"reason": reason},
         "completed_at": None if reason else answer.at,
-        "output": items(answer.parts, str(answer.number)),
+        "output": _output(answer),
         **answer.billed(usage(answer.usage, answer.thinking_tokens)),
         "prompt_cache_diagnostics": answer.diagnosis,
     }
@@ -88,7 +113,7 @@ def _response(answer: Answer) -> dict[str, Json]:
     return {
         "id": answer.id, "object": "response", "created_at": answer.at, "model": body["model"], "status": "in_progress", "error": None,
         "incomplete_details": None, "background": False, "service_tier": "default", "output": [], "usage": None,
-        "prompt_cache_options": applied, **echoed,
+        "prompt_cache_options": applied, **echoed, **answer.told,
     }  # fmt: skip
 
 
@@ -110,8 +135,8 @@ def stream(answer: Answer) -> Stream:
     write = _Numbered()
     begun = _response(answer)
     head = write("response.created", response=begun) + write("response.in_progress", response=begun)
-    parts = tuple(b"".join(_item(write, index, item)) for index, item in enumerate(items(answer.parts, str(answer.number))))
     response = whole(answer)
+    parts = tuple(b"".join(_item(write, index, item)) for index, item in enumerate(response["output"]))
     return Stream(head, parts, write(f"response.{response['status']}", response=response))
 
 
@@ -125,6 +150,9 @@ _STARTS: dict[str, dict[str, Json]] = {
     "message": {"content": [], "status": "in_progress"},
     "reasoning": {"summary": [], "encrypted_content": ""},
     "function_call": {"arguments": "", "status": "in_progress"},
+    "custom_tool_call": {"input": ""},
+    "tool_search_call": {"arguments": None, "status": "in_progress"},
+    "compaction": {},
 }
 """What of an item is empty when it starts."""
 
@@ -155,8 +183,15 @@ def _call_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, Jso
     yield write("response.function_call_arguments.done", **at, arguments=item["arguments"])
 
 
+def _custom_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, Json]) -> Iterator[bytes]:
+    for piece in pieces(item["input"]):
+        yield write("response.custom_tool_call_input.delta", **at, delta=piece)
+    yield write("response.custom_tool_call_input.done", **at, input=item["input"])
+
+
 _GROWTH: dict[str, Callable[[_Numbered, Mapping[str, Json], Mapping[str, Json]], Iterator[bytes]]] = {
-    "message": _message_grows, "reasoning": _reasoning_grows, "function_call": _call_grows,
+    "message": _message_grows, "reasoning": _reasoning_grows, "function_call": _call_grows, "custom_tool_call": _custom_grows,
+    "tool_search_call": lambda write, at, item: iter(()), "compaction": lambda write, at, item: iter(()),
 }  # fmt: skip
 
 
@@ -165,11 +200,28 @@ def _error_event(refusal: Refusal) -> bytes:
     return event({"type": "error", **fields, "sequence_number": 0}, "error")
 
 
+def told(asked: Asked) -> dict[str, Json]:
+    """What it went on from, and which reasoning the model was not shown (responses/response.py:110-118)."""
+    said = asked.sent.body if asked.sent.said is None else asked.sent.said
+    before, track = named_in(said), asked.parsed.layout.track
+    went_on = {} if before is None else {before.field: before.name if before.field == PREVIOUS else {"id": before.name}}
+    silent = [track.body(index) for index in sorted(track.silent) if track.body(index).startswith(b'{"type":"reasoning"')]
+    names = [name for body in silent if (name := parse(body).get("id")) is not None]
+    rows = [{"id": name, "action": "removed", "reason": "turn_boundary", "type": "reasoning"} for name in names]
+    return {**went_on, **({"input_transformations": rows} if rows else {})}
+
+
+def kept(stored: Stored, asked: Asked, answer: Answer) -> None:
+    """The response can be gone on from; one that only filled the cache says nothing that could be."""
+    if WIRE.silent(answer.body) is None:
+        stored.keep(asked.sent, whole(answer))
+
+
 WIRE = Wire(
     name="openai_responses", family="openai", id_prefix="resp", workspace="openai-project",
     early=refusals.RESPONSES_EARLY, late=refusals.LATE, unreadable=unreadable, unknown_model=unknown_model, fault=fault,
     impossible={"overflow": refusals.TOO_LONG}, error=error, error_event=_error_event, statuses=STATUSES,
     content=lambda parts: list(items(parts, "")), whole=whole, stream=stream,
     silent=lambda body: "done" if (body.get("prompt_cache_options") or {}).get("prewarm") else None, diagnose=openai_diagnosis,
-    is_remembered=lambda body: True,
+    is_remembered=lambda body: True, told=told, resolved=Stored.resolved, kept=kept,
 )  # fmt: skip

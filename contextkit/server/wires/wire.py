@@ -12,8 +12,9 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.server.diagnostics import Fingerprint, Fingerprints
-from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal
+from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal, Sent
 from contextkit.server.replies import Part
+from contextkit.server.stored.stored import Stored
 
 CHUNK = 48
 """Characters in one delta of a stream."""
@@ -113,6 +114,10 @@ class Wire:
     """(request, numbers of such blocks) → the request without them, where it asks for that."""
     told: Callable[[Asked], dict[str, Json]] = lambda asked: {}
     """What the response says of what was done to the request."""
+    resolved: Callable[[Stored, Sent], Sent | Refusal] | None = None
+    """A request → the same with what the server keeps of its conversation; None where everything is said each time."""
+    kept: Callable[[Stored, Asked, Answer], None] = lambda stored, asked, answer: None
+    """What a later request may lean on is kept."""
 
 
 def event(data: Mapping[str, Json], name: str | None = None) -> bytes:

@@ -22,6 +22,8 @@ def _claude(definition: Mapping[str, Json]) -> Json:
 
 
 def _responses(definition: Mapping[str, Json]) -> Json:
+    if "format" in definition:
+        return {"type": "custom", **{key: definition[key] for key in ("name", "description", "format")}}
     return {"type": "function", **{key: definition[key] for key in ("name", "description", "parameters")}, "strict": False}
 
 

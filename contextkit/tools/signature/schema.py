@@ -194,7 +194,7 @@ def _in_order(value: Any, encoded: Json) -> Json:
 
 def _composed(schema: Json, names: tuple[str, ...]) -> Json:
     """The schema in the order a reader expects: what it is, its properties, which are required, then the definitions."""
-    plain = _without_titles(schema)
+    plain = without_titles(schema)
     properties, required = plain.get("properties", {}), plain.get("required", [])
     composed: dict[str, Json] = {"type": "object", "properties": {name: properties[name] for name in names}}
     if required:
@@ -203,8 +203,12 @@ def _composed(schema: Json, names: tuple[str, ...]) -> Json:
     return composed | ({"$defs": plain["$defs"]} if "$defs" in plain else {})
 
 
-def _without_titles(schema: Json) -> Json:
-    """pydantic titles every schema with its own name again; a model would pay for each."""
+def without_titles(schema: Json) -> Json:
+    """A schema without its titles: pydantic titles every schema with its own name again, and a model would pay for each.
+
+    >>> without_titles({"title": "A", "type": "object", "properties": {"title": {"title": "Title", "type": "string"}}})
+    {'type': 'object', 'properties': {'title': {'type': 'string'}}}
+    """
     if not isinstance(schema, dict):
         return schema
     return {keyword: _nested(keyword, value) for keyword, value in schema.items() if keyword != "title"}
@@ -212,10 +216,10 @@ def _without_titles(schema: Json) -> Json:
 
 def _nested(keyword: str, value: Json) -> Json:
     if keyword in _NAMED:
-        return {name: _without_titles(item) for name, item in value.items()}
+        return {name: without_titles(item) for name, item in value.items()}
     if keyword in _LISTS:
-        return [_without_titles(item) for item in value]
-    return _without_titles(value) if keyword in _SCHEMAS else value
+        return [without_titles(item) for item in value]
+    return without_titles(value) if keyword in _SCHEMAS else value
 
 
 def _for_the_model(tool: str, error: ValidationError) -> str:

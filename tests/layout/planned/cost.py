@@ -1,17 +1,18 @@
 """What a way of marking is expected to cost a session: every way its gaps and its end can fall, weighed; on the reference cache.
 
-What the last call writes could only be read by calls that are not in the session any more: its premium is not counted either.
+What the last call writes could only be read by calls that are not in the session any more: its premium is not counted either. And nobody
+gets an hour for nothing: below what a request reads, an hour's mark holds only what was written for an hour.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
-from contextkit.cache.prompt import Breakpoint
+from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.economics.rhythm import Rhythm
 from contextkit.layout.breakpoints import Plan
@@ -25,6 +26,7 @@ Policy = Callable[[Session, int, float, tuple[Left, ...]], Marks]
 """Session, number of the call, its time, what each call before left → marks."""
 DAY = 1_790_000_000.0
 """Prices of that day."""
+HOUR = 3600
 
 
 def price_of(session: Session) -> Callable[[Usage], float | None]:
@@ -83,7 +85,7 @@ def expected(session: Session, policy: Policy) -> float:
     known: dict[object, float] = {}
 
     def cost(index: int, now: float, held: bytes, left: tuple[Left, ...]) -> float:
-        key = (index, _relative(held, now), tuple((one.marks, one.at - now) if one.end(now, 0) else None for one in left))
+        key = (index, held_at(held, now), tuple((one.marks, one.at - now) if one.end(now, 0) else None for one in left))
         if key not in known:
             known[key] = _cost(index, now, held, left)
         return known[key]
@@ -92,16 +94,30 @@ def expected(session: Session, policy: Policy) -> float:
         cache = BreakpointCache(session.model.min_tokens)
         cache.restore(held)
         marks = policy(session, index, now, left)
-        lease = cache.begin(session.prompt(index, marks), now)
+        lease = cache.begin(promised(cache, session.prompt(index, marks), now), now)
         cache.publish(lease, now)
         total = price(lease.usage if index + 1 < len(session.calls) else unwritten(lease.usage)) or 0.0
         if index + 1 < len(session.calls):
             after, others = cache.snapshot(), (*left, Left(marks, now, 0))
-            later = sum(share * cost(index + 1, now + gap, after, others) for share, gap in session.law.gaps)
+            later = sum(share * cost(index + 1, now + gap, after, others) for share, gap in session.law.gaps if share)
             total += (1 - session.law.ends) * later
         return total
 
     return cost(0, 0.0, BreakpointCache(session.model.min_tokens).snapshot(), ())
+
+
+def promised(cache: BreakpointCache, prompt: Prompt, now: float) -> Prompt:
+    """The same, without the hours that would be free: the bill is the same, and no document says that such an entry lives an hour."""
+    if all(mark.ttl_seconds < HOUR for mark in prompt.breakpoints):
+        return prompt
+    hit = cache.lookup(prompt, now).segment
+    long = {(row[0], row[1]) for row in json.loads(cache.snapshot())["entries"] if row[3] >= HOUR and row[4] > now}
+
+    def kept(mark: Breakpoint) -> Breakpoint:
+        is_promised = hit is None or mark.segment > hit or tuple(part.hex() for part in prompt.key(mark.segment)) in long
+        return mark if is_promised else replace(mark, ttl_seconds=300)
+
+    return replace(prompt, breakpoints=tuple(map(kept, prompt.breakpoints)))
 
 
 def unwritten(usage: Usage) -> Usage:
@@ -109,6 +125,7 @@ def unwritten(usage: Usage) -> Usage:
     return Usage((usage.fresh or 0) + (usage.write_5m or 0) + (usage.write_1h or 0), usage.read, 0, 0, 0)
 
 
-def _relative(held: bytes, now: float) -> frozenset[tuple[object, ...]]:
+def held_at(held: bytes, now: float) -> frozenset[tuple[object, ...]]:
+    """What lives in a snapshot, and how long yet."""
     rows = json.loads(held)["entries"]
     return frozenset((*row[:4], row[4] - now) for row in rows if row[4] > now)

@@ -21,11 +21,15 @@ Held = tuple[tuple[bytes, int, float], ...]
 """(digest, lifetime, seconds left) of each entry worth keeping."""
 
 
+class TooManyStates(Exception):
+    """The search has met more states than it may."""
+
+
 class Oracle:
     """Least expected dollars of one session."""
 
-    def __init__(self, session: Session, *, is_auto: bool = False, n_places: int = MOST_PLACES) -> None:
-        self.session, self.is_auto, self.n_places = session, is_auto, n_places
+    def __init__(self, session: Session, *, is_auto: bool = False, n_places: int = MOST_PLACES, most_states: int | None = None) -> None:
+        self.session, self.is_auto, self.n_places, self.most_states = session, is_auto, n_places, most_states
         self.price = lru_cache(maxsize=None)(price_of(session))
         self.at = [{digest: index for index, digest in enumerate(track.digests)} for track in session.tracks]
         self.places = [candidates(session, index, n_places) for index in range(len(session.calls))]
@@ -42,6 +46,8 @@ class Oracle:
     def cost(self, index: int, held: Held) -> float:
         key = (index, held)
         if key not in self.known:
+            if self.most_states is not None and len(self.known) >= self.most_states:
+                raise TooManyStates
             self.known[key] = min(bill + self.later(index, after) for after, bill in self.outcomes(index, held).items())
         return self.known[key]
 
@@ -50,7 +56,7 @@ class Oracle:
             return 0.0
         law = self.session.law
         total = 0.0
-        for share, gap in law.gaps:
+        for share, gap in (one for one in law.gaps if one[0]):
             alive = tuple((digest, ttl, left - gap) for digest, ttl, left in held if left > gap)
             total += share * self.cost(index + 1, alive)
         return (1 - law.ends) * total
@@ -93,13 +99,14 @@ class Oracle:
     def sets(self, index: int) -> list[tuple[tuple[int, ...], frozenset[int], tuple[tuple[int, int], ...]]]:
         """Each set of marks, where it finds entries, and those of its marks that leave something a later call may need."""
         if index not in self.tried:
-            track = self.session.tracks[index]
-            rows = []
-            for marks in sets_of(self.places[index]):
-                reach = frozenset(place for place in self.ends(index) if any(self.reaches(index, mark, place) for mark in marks))
+            track, ends = self.session.tracks[index], self.ends(index)
+            rows = {}
+            for marks in sets_of(self.places[index], only_full=not self.is_auto):
+                reach = frozenset(place for place in ends if any(self.reaches(index, mark, place) for mark in marks))
                 left = self.pruned(index + 1, [(track.digests[mark], SHORT, float(SHORT)) for mark in marks])
-                rows.append((marks, reach, tuple((self.at[index][digest], SHORT) for digest, _, _ in left)))
-            self.tried[index] = rows
+                useful = tuple((self.at[index][digest], SHORT) for digest, _, _ in left)
+                rows[(marks if self.is_auto else marks[-1:], reach, useful)] = marks, reach, useful  # alike in bill and in what they leave
+            self.tried[index] = list(rows.values())
         return self.tried[index]
 
     def ends(self, index: int) -> list[int]:
@@ -137,12 +144,17 @@ class Oracle:
         return tuple(sorted(kept))
 
 
-def sets_of(places: list[int]) -> Iterator[tuple[int, ...]]:
-    """Every set of at most four; of those with the same last place only full ones, since a mark below the last costs nothing."""
+def sets_of(places: list[int], *, only_full: bool) -> Iterator[tuple[int, ...]]:
+    """Every set of at most four.
+
+    `only_full`: of those with the same last place only the largest; with one lifetime a mark below the last costs and takes nothing.
+    """
     yield ()
     for number, last in enumerate(places):
-        for others in combinations(places[:number], min(MOST_MARKS - 1, number)):
-            yield (*others, last)
+        most = min(MOST_MARKS - 1, number)
+        for size in range(most if only_full else 0, most + 1):
+            for others in combinations(places[:number], size):
+                yield (*others, last)
 
 
 def candidates(session: Session, index: int, most: int) -> list[int]:

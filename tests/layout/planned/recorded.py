@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from contextkit import AnthropicMessages
 from contextkit.cache.breakpoint_cache import BreakpointCache
-from contextkit.economics.rhythm import Rhythm
+from contextkit.economics.rhythm import SIZES, Rhythm
 from contextkit.importers.pi import read_pi
 from contextkit.importers.recording import AssistantSaid, Call, Compacted, Recording, ResultSaid, Text, Thinking, UserSaid
 from contextkit.layout.breakpoints import Plan
@@ -23,7 +25,7 @@ from tests.layout.planned.sessions import Call as Asked
 
 Json = Any
 _LAW = Law(0.02, tuple(zip(LAWS[0][0], (25.0, 900.0, 5_000.0), strict=True)), ((1.0, 1_000.0),))
-"""Not used: what was recorded happened once."""
+"""Not used: what was recorded happened once. `pieces` puts the law its gaps show in its place."""
 _HEAD = 16_000
 _BYTES_PER_TOKEN = 3.28
 
@@ -108,6 +110,21 @@ def agent_traces(folder: Path) -> Iterator[tuple[Session, list[float]]]:
 
 def _merged(messages: list[Json]) -> list[Json]:
     return [{"role": "user", "content": [block for message in messages for block in message["content"]]}]
+
+
+def pieces(session: Session, times: list[float], n_calls: int) -> Iterator[Session]:
+    """The session in pieces of that many calls, each on its own, under the law that the gaps and the size of the whole show."""
+    gaps = [max(after - before, 0.0) for before, after in pairwise(times)]
+    kinds = [[gap for gap in gaps if low <= gap < high] for low, high in ((0, 300), (300, 3600), (3600, float("inf")))]
+    shares = tuple((len(kind) / len(gaps), sorted(kind)[len(kind) // 2]) if kind else (0.0, 0.0) for kind in kinds)
+    ends = [track.ends_tokens[-1] for track in session.tracks]
+    growth = sum(max(after - before, 0) for before, after in pairwise(ends)) / len(gaps)
+    law = Law(1 / len(times), shares, ((1.0, growth), *((0.0, float(size)) for size in SIZES[1:])))
+    for start in range(0, len(session.calls) - 1, n_calls):
+        calls = session.calls[start : start + n_calls]
+        first = replace(calls[0], previous=0, parent=None, common=0)
+        rest = tuple(replace(call, parent=None if call.parent is None else call.parent - start) for call in calls[1:])
+        yield replace(session, name=f"{session.name}#{start}", law=law, calls=(first, *rest))
 
 
 def paid(session: Session, times: list[float], policy: Policy) -> float:

@@ -17,7 +17,8 @@ is two caches that each see every second turn.
 One schema for a conversation (a union of the answers), or the schema as text in the newest message, checked on arrival; what needs a
 schema of its own runs in a lane of its own. OpenAI's Responses take a `configuration_update` item behind what was sent:
 
-    context = Context(OpenAIResponses("gpt-6.1-sol", text={"format": ANY_ANSWER}), system=SYSTEM, tools=TOOLS)
+    context = Context(OpenAIResponses("gpt-6.1-sol", output=Plan), system=SYSTEM, tools=TOOLS)
+    context.notice(OutputChanged(Result))
 
 ## Detected by
 - source: a condition on the turn, or the user's text, decides the schema of the answer.
@@ -43,6 +44,7 @@ _PATHS = {
     "anthropic_messages": ("output_config.format", "output_format"),
     "openai_chat": ("response_format",),
     "openai_responses": ("text.format",),
+    "bedrock_converse": ("outputConfig.textFormat",),
     "gemini": tuple(
         f"{config}.{name}" for config in ("generationConfig", "generation_config")
         for name in ("responseSchema", "responseJsonSchema", "response_schema", "response_json_schema")

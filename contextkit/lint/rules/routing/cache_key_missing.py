@@ -18,6 +18,10 @@ A key per conversation, or per group of conversations that share their head, con
 
     context = Context(OpenAIResponses("gpt-5.5", prompt_cache_key=f"support:{conversation_id}"), system=SYSTEM, tools=TOOLS)
 
+Or one that is derived from the head, and from what outlives the process:
+
+    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=CacheKey(requests_per_minute=60)), system=SYSTEM)
+
 ## Detected by
 - source: a call in a loop, with a client of OpenAI, the running history, a model that needs the key, and without it.
 - requests: no key in a whole conversation, and calls that go on from one another within minutes read everything here

@@ -16,6 +16,7 @@ Shard by what is shared: one key per conversation, or per tenant and lane, and a
 
     shard = zlib.crc32(user_id.encode()) % 16
     client.responses.create(model="gpt-5.5", prompt_cache_key=f"my-app:{shard}", input=history)
+    context = Context(OpenAIResponses("gpt-5.5", prompt_cache_key=CacheKey(requests_per_minute=240)), system=SYSTEM, tools=TOOLS)
 
 ## Detected by
 - source: a literal, or a constant of the module, as cache key of a call.
@@ -40,7 +41,8 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _A_MINUTE = 15
-_KEY = "prompt_cache_key"
+_KEY, _DERIVED = "prompt_cache_key", "auto"
+"""The parameter, and the value that has contextkit derive it."""
 
 
 def _crowded(calls: Calls) -> Iterator[Evidence]:
@@ -70,6 +72,8 @@ def _overflow(used: Sequence[tuple[str, Sent]]) -> Sent | None:
 def _constant(node: ast.keyword, view: View) -> Iterator[Hit]:
     """`prompt_cache_key="my-app"`, also by way of a constant of the module."""
     if node.arg != _KEY:
+        return
+    if text_of(node.value) == _DERIVED and any(view.dotted(parent).startswith("contextkit.") for parent in view.parents()):
         return
     is_named = isinstance(node.value, ast.Name) and node.value.id.isupper() and not is_nothing(node.value) and view.is_constant(node.value)
     if text_of(node.value) or is_named:

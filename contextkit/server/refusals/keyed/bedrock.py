@@ -29,7 +29,9 @@ from contextkit.server.refusals.refusal import (
 MOST_POINTS = 4
 """cachePoints of one request (prompt-caching guide)."""
 _SOURCE = Shape({"bytes": TEXT, "text": TEXT, "s3Location": Shape({"uri": TEXT, "bucketOwner": TEXT}, "uri"), "content": ARRAY})
-_MEDIA = Shape({"format": TEXT, "source": _SOURCE, "name": TEXT, "context": TEXT, "citations": Shape({"enabled": FLAG})}, "source")
+_MEDIA = Shape(
+    {"format": TEXT, "source": _SOURCE, "name": TEXT, "context": TEXT, "citations": Shape({"enabled": FLAG}), "error": OBJECT}, "source",
+)  # fmt: skip
 _POINT = Shape({"type": one_of("default"), "ttl": one_of("5m", "1h")}, "type")
 _SEARCHED = Shape({"source": TEXT, "title": TEXT, "content": ARRAY, "citations": OBJECT}, "source title content")
 _GIVEN: Fields = {"text": TEXT, "image": _MEDIA, "document": _MEDIA, "video": _MEDIA, "searchResult": _SEARCHED}

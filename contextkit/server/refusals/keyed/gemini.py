@@ -29,17 +29,23 @@ from contextkit.server.refusals.refusal import (
 _DATA = Shape({"data": TEXT, "mimeType": TEXT, "displayName": TEXT}, "data mimeType")
 _FILE = Shape({"fileUri": TEXT, "mimeType": TEXT, "displayName": TEXT}, "fileUri")
 _CALL = Shape({"id": TEXT, "name": TEXT, "args": OBJECT}, "name")
+_OF_MEDIA: Fields = {
+    **dict.fromkeys(("videoMetadata", "mediaResolution", "documentMetadata", "spreadsheetMetadata", "audioMetadata"), OBJECT),
+    "mediaProcessing": TEXT,
+}  # fmt: skip
+_SHOWN = Shape({"inlineData": _DATA, "fileData": _FILE, **_OF_MEDIA}, one_of="inlineData fileData")
 _ANSWER = Shape(
-    {"id": TEXT, "name": TEXT, "response": OBJECT, "parts": (Shape({"inlineData": _DATA, "fileData": _FILE}),), "willContinue": FLAG},
-    "name response",
+    {"id": TEXT, "name": TEXT, "response": OBJECT, "parts": (_SHOWN,), "willContinue": FLAG, "scheduling": TEXT}, "name response",
 )  # fmt: skip
+_SERVED: Fields = {"id": TEXT, "toolType": TEXT}
 _HELD: Fields = {
     "text": TEXT, "inlineData": _DATA, "fileData": _FILE, "functionCall": _CALL, "functionResponse": _ANSWER, "executableCode": OBJECT,
-    "codeExecutionResult": OBJECT,
+    "codeExecutionResult": OBJECT, "toolCall": Shape({**_SERVED, "args": OBJECT}), "toolResponse": Shape({**_SERVED, "response": OBJECT}),
 }  # fmt: skip
 """Of these a part has exactly one."""
 _PART = Shape(
-    {**_HELD, "thought": FLAG, "thoughtSignature": TEXT, "videoMetadata": OBJECT, "mediaResolution": OBJECT}, one_of=" ".join(_HELD)
+    {**_HELD, **_OF_MEDIA, "thought": FLAG, "thoughtSignature": TEXT,
+     **dict.fromkeys(("partMetadata", "speechMetadata", "audioTranscription"), OBJECT)}, one_of=" ".join(_HELD),
 )  # fmt: skip
 _CONTENT = Shape({"role": one_of("user", "model"), "parts": (_PART,)}, "parts")
 _DECLARED = Shape({
@@ -48,7 +54,8 @@ _DECLARED = Shape({
 }, "name")  # fmt: skip
 _TOOL = Shape({
     "functionDeclarations": (_DECLARED,), "googleSearch": OBJECT, "googleMaps": OBJECT, "codeExecution": OBJECT, "urlContext": OBJECT,
-    "fileSearch": OBJECT, "computerUse": OBJECT,
+    "fileSearch": OBJECT, "computerUse": OBJECT, "googleSearchRetrieval": OBJECT, "mcpServers": ARRAY,
+    **dict.fromkeys(("enterpriseWebSearch", "parallelAiSearch", "exaAiSearch", "retrieval"), OBJECT),
 })  # fmt: skip
 _WORDS: Fields = {"model": TEXT, "systemInstruction": _CONTENT, "tools": (_TOOL,), "toolConfig": OBJECT, "contents": (_CONTENT,)}
 _LIMITS = Shape({
