@@ -173,29 +173,30 @@ class Changes:
 
     def __init__(self, log: Iterable[Entry] = ()) -> None:
         self._last: dict[str, tuple[bytes, int]] = {}
-        self._lost: bytes | None = None
-        """Body of the notice of a reply's form that an epoch took out of the prompt."""
+        self._lost: dict[str, bytes] = {}
+        """Subject → body of a notice that holds on and that an epoch took out of the prompt."""
         for entry in log:
             self.feed(entry)
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry; an epoch takes what was told out of the prompt."""
         if entry.kind == "epoch":
-            self._lost = self._last.get(_OUTPUT, (self._lost, 0))[0]
+            told = {subject: self._last[subject][0] for subject in _LASTING if subject in self._last}
+            self._lost |= {subject: body for subject, body in told.items() if "until" not in parse(body)}
             self._last = {}
         elif entry.kind == "notice" and (event := parse(entry.body).get("event")):
             self._last[_subject(event)] = entry.body, entry.sequence
-            self._lost = None if _subject(event) == _OUTPUT else self._lost
+            self._lost.pop(_subject(event), None)
 
     @property
     def output(self) -> Json:
         """The event that says the form of replies, None where none does."""
-        said = self._last.get(_OUTPUT, (self._lost, 0))[0]
+        said = self._last[_OUTPUT][0] if _OUTPUT in self._last else self._lost.get(_OUTPUT)
         return None if said is None else parse(said)["event"]
 
     def due(self) -> tuple[Kind, Json] | None:
-        """The notice that an epoch took out and that holds on: the form of replies; None where the prompt still says it."""
-        return None if self._lost is None else ("notice", parse(self._lost))
+        """A notice that an epoch took out and that holds on: the form of replies, the effort; None where the prompt says all of them."""
+        return ("notice", parse(next(iter(self._lost.values())))) if self._lost else None
 
     def told(self, change: Change, body: bytes) -> int | None:
         """Sequence of the entry that says the same already, None where it is news."""
@@ -203,8 +204,10 @@ class Changes:
         return sequence if last == body and not change.is_repeatable else None
 
 
-_OUTPUT = "output "
-"""Subject of a change of the form of replies, which what reads them relies on."""
+_OUTPUT, _EFFORT = "output ", "effort "
+"""Subjects of changes of the form of replies, which what reads them relies on, and of how hard the model thinks."""
+_LASTING = (_OUTPUT, _EFFORT)
+"""What holds until it is changed again, through every epoch."""
 
 
 def _is_told(value: object, *, is_optional: bool) -> bool:
