@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from glob import has_magic
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,9 +127,9 @@ def _sorted(options: Options) -> tuple[list[str], list[str]]:
     """Paths of code, and recordings; raises `UnreadableLog` for a file that is neither, or not there."""
     given = options.paths or (() if options.recordings else (".",))
     code = [path for path in given if Path(path).is_dir() or Path(path).suffix in SOURCE_SUFFIXES]
-    for path in code:
-        if not Path(path).exists():
-            raise click.UsageError(f"{path}: no such file or folder")
+    for path in given:
+        if path != "-" and not has_magic(path) and not Path(path).exists():
+            raise click.UsageError(f"{path}: no such file or folder; give Python files, folders of them, or recordings of requests")
     return code, [*(path for path in given if path not in code), *options.recordings]
 
 

@@ -17,7 +17,7 @@ from contextkit.log.log import Log
 from contextkit.log.turns import Turns
 from contextkit.providers.parameters import MODEL_FIELDS
 from contextkit.providers.plain import plain
-from contextkit.providers.provider import Provider, Reply, Turn
+from contextkit.providers.provider import Provider, Reply, Turn, kept
 
 FORMAT = 1
 """Version of the entry bodies."""
@@ -49,9 +49,8 @@ def check_switch(log: Log, turns: Turns, provider: Provider) -> None:
 
 def received(reply: Reply, after: int) -> Json:
     """Body of the entry that keeps `reply` to a request that included entries up to `after`."""
-    native = {"wire": reply.native.wire, "model": reply.native.model, "body": parse(reply.native.body)}
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.calls]
-    return {"after": after, "native": native, "text": reply.text, "calls": calls, "stop": reply.stop}
+    native = reply.native
+    return {"after": after, **kept(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop)}
 
 
 def renewed(provider: Provider, system: Json | None, tools: Json | None) -> Json:

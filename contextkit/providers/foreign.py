@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from contextkit.canonical import Json, canonical
-from contextkit.errors import InvalidTool
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import InvalidTool, NotSerialisable
 from contextkit.models import Model
 
 
@@ -51,6 +51,21 @@ def object_of(arguments: Json) -> Json:
     {'arguments': '{torn'}
     """
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+
+
+def written_object(written: str) -> Json:
+    """Arguments as a stream wrote them, where only objects are taken back: what is cut off or none stands under a key that says so.
+
+    Source: platform.claude.com "Fine-grained tool streaming", Handling invalid JSON in tool responses.
+
+    >>> written_object("{torn")
+    {'INVALID_JSON': '{torn'}
+    """
+    try:
+        value = parse(written)
+    except NotSerialisable:
+        value = written
+    return value if isinstance(value, dict) else {"INVALID_JSON": written}
 
 
 def heard(body: Mapping[str, Json]) -> Json:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 
+from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.canonical import Json, canonical
+from contextkit.layout.track import Track
 
 TOOLS, SYSTEM, MESSAGES = 0, 1, 2
 """Levels as numbers, in the order of `layout.segment.LEVELS`."""
@@ -40,6 +42,14 @@ def namespaces(keying: Keying, params: Mapping[str, Json], flags: tuple[str, ...
     ]
     facts += [(keying.flags.get(flag, MESSAGES), "flag", flag) for flag in flags]
     return _keys(canonical(facts))
+
+
+def keyed(
+    keying: Keying, params: Mapping[str, Json], flags: tuple[str, ...], track: Track, n: int, marks: tuple[Breakpoint, ...]
+) -> Prompt:
+    """What a cache sees of the first `n` segments of `track`, with these marks."""
+    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
+    return Prompt(namespaces(keying, params, flags), ends, track.digests, track.ends_tokens, track.positions, marks, n)
 
 
 @lru_cache(maxsize=4096)

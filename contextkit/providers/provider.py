@@ -52,6 +52,13 @@ class Reply:
     """Id of earlier reasoning that the model was not shown → why."""
 
 
+def kept(wire: str, model: str, said: Json, text: str, calls: Iterable[ReplyCall], stop: str = "") -> dict[str, Json]:
+    """What a model said as the body of an `assistant` entry; without `stop` it ended, with its calls or by itself."""
+    listed = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+    native = {"wire": wire, "model": model, "body": said}
+    return {"native": native, "text": text, "calls": listed, "stop": stop or ("calls" if listed else "done")}
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One thing said, found in somebody's request body: the kind and body of a log entry to be."""

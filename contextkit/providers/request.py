@@ -20,9 +20,9 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
 from contextkit.layout.layout import Layout
 from contextkit.models import Model
-from contextkit.providers.blockwise.roads import ROADS, called
 from contextkit.providers.masking.lowering import Lowered
 from contextkit.providers.parameters import output_tokens
+from contextkit.providers.sending.roads import ROADS, called
 from contextkit.providers.stateful.continuing import Continued
 
 

@@ -2,7 +2,7 @@
 
 DATA holds `pi/` and `agent-traces/`. DIR holds virtual environments, one a folder, with `langchain langchain-anthropic`,
 `pydantic-ai-slim[anthropic]` and `litellm`: their own code then marks the same bodies; without one its row is left out, and said to be.
-`--sessions N` takes fewer than 300; lifetimes are searched on `--auto N` of them (12; six places a call).
+`--sessions N` takes fewer than 300; lifetimes are searched on `--auto N` short ones (40; six places a call).
 
 *Recorded*: dollars of recorded sessions as they went. *Expected*: dollars of generated sessions, and of recorded ones in pieces of six
 calls, over every way their gaps and ends can fall, on the reference cache, and in how many of them a way is cheaper than the planner;
@@ -31,6 +31,8 @@ EVEN = 1e-9
 PLACES = (12, 8)
 """Places a call that are searched: fewer where more would take too many states."""
 MOST_STATES = 4_000
+SHORT = 6
+"""Calls of a session whose lifetimes can be searched too."""
 PIECE = 6
 """Calls of a piece of a recorded session."""
 Recorded = list[tuple[Session, list[float]]]
@@ -134,8 +136,8 @@ def _auto(session: Session) -> tuple[float, float, float] | None:
     return expected(session, Planner(True, True)), best, expected(session, Planner(False, True))
 
 
-def say_recorded(recorded: Recorded, peers: Path | None) -> bool:
-    """Prints; whether the planner was in no recorded session dearer than another way."""
+def say_recorded(recorded: Recorded, peers: Path | None) -> None:
+    """Prints what recorded sessions cost as they went: no target, since what happened once is not what was to be expected."""
     sessions = [session for session, _ in recorded]
     groups = sorted({session.name.partition("/")[0] for session in sessions})
     print(f"\nrecorded, as they went: {sum(len(session.calls) for session in sessions)} calls of {len(sessions)} sessions")
@@ -146,7 +148,6 @@ def say_recorded(recorded: Recorded, peers: Path | None) -> bool:
     for name, row in costs.items():
         sums = (sum(cost for session, cost in zip(sessions, row, strict=True) if session.name.startswith(group)) for group in groups)
         print(f"{name:44} " + " ".join(f"{one:12.4f}" for one in sums) + f" {n_cheaper(row, costs['planner']):24}", flush=True)
-    return not any(n_cheaper(row, costs["planner"]) for name, row in costs.items() if name not in own)
 
 
 def main() -> None:
@@ -157,11 +158,11 @@ def main() -> None:
     is_met = say_expected("generated sessions", sessions, placements(sessions, peers))
     if data.is_dir():
         recorded = [pi(data / "pi" / "before-compaction.jsonl"), *agent_traces(data / "agent-traces")]
-        is_met &= say_recorded(recorded, peers)
+        say_recorded(recorded, peers)
         parts = [piece for session, times in recorded for piece in pieces(session, times, PIECE)]
         is_met &= say_expected("pieces of recorded sessions", parts, placements(parts, peers))
-    say_auto(sessions[: int(options.get("--auto", 12))])
-    print(f"\n{'met' if is_met else 'MISSED'}")
+    say_auto([session for session in sessions if len(session.calls) <= SHORT][: int(options.get("--auto", 40))])
+    print(f"\nexpected dollars: {'met' if is_met else 'MISSED'}")
     sys.exit(not is_met)
 
 

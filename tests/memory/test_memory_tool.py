@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from contextkit.errors import ToolRefusal
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory_tool import PARAMETERS, tools
-from contextkit.providers.anthropic.blocks import definition_block
+from contextkit.providers.anthropic.blocks import TOOLS
 from contextkit.providers.openai import chat_messages, responses_items
 from contextkit.tools.toolbox import Toolbox
 
@@ -154,9 +154,9 @@ def test_what_is_refused_says_why(memory: FileMemory, command: Command, text: st
 
 def test_each_provider_gets_the_form_it_knows(memory: FileMemory) -> None:
     [one] = tools(memory)
-    assert definition_block(one.definition) == {"type": "memory_20250818", "name": "memory"}
-    assert chat_messages.definition_tool(one.definition)["function"]["name"] == "memory"
-    assert responses_items.definition_tool(one.definition)["parameters"] == PARAMETERS
+    assert TOOLS.sent(one.definition) == {"type": "memory_20250818", "name": "memory"}
+    assert chat_messages.TOOLS.sent(one.definition)["function"]["name"] == "memory"
+    assert responses_items.TOOLS.sent(one.definition)["parameters"] == PARAMETERS
     assert Toolbox(tools(memory)).names == ("memory",)
     one.run({"command": "create", "path": "/memories/a.md", "file_text": "x"})
     assert [row.path for row in memory.list()] == ["a.md"]

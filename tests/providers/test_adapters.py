@@ -19,6 +19,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROVIDERS = ROOT / "contextkit" / "providers"
 FOLDERS = ("anthropic", "openai", "openai_compatible", "bedrock", "gemini")
+SHARED = ("blockwise", "neutral")
+"""Folders of what adapters have in common: of no adapter's own, and counted all the same."""
 ADAPTERS = {
     "Messages": "anthropic/*.py", "Chat": "openai/chat*.py", "Responses": "openai/responses*.py", "compatible": "openai_compatible/*.py",
     "Converse": "bedrock/*.py", "Gemini": "gemini/*.py",
@@ -60,15 +62,24 @@ def words_of(pattern: str) -> Counter[str]:
     return Counter(line for line in code_of(pattern) if not line.startswith(("import ", "from ")) and re.search(r"\w", line))
 
 
+def sizes() -> dict[str, int]:
+    return {folder: len(code_of(f"{folder}/*.py")) for folder in (*FOLDERS, *SHARED)}
+
+
+def in_common(one: str, other: str) -> tuple[float, Counter[str]]:
+    """The lines two adapters both have, and their share of the smaller one."""
+    mine, theirs = words_of(ADAPTERS[one]), words_of(ADAPTERS[other])
+    return (mine & theirs).total() / min(mine.total(), theirs.total()), mine & theirs
+
+
 def test_the_adapters_together_stay_small() -> None:
-    sizes = {folder: len(code_of(f"{folder}/*.py")) for folder in FOLDERS}
-    assert sum(sizes.values()) < MOST_LINES, sizes
+    assert sum(sizes().values()) < MOST_LINES, sizes()
 
 
 @pytest.mark.parametrize(("one", "other"), list(combinations(ADAPTERS, 2)))
 def test_no_two_adapters_say_the_same(one: str, other: str) -> None:
-    mine, theirs = words_of(ADAPTERS[one]), words_of(ADAPTERS[other])
-    assert (mine & theirs).total() / min(mine.total(), theirs.total()) <= MOST_ALIKE, (mine & theirs).most_common()
+    share, lines = in_common(one, other)
+    assert share <= MOST_ALIKE, lines.most_common()
 
 
 def test_every_folder_of_an_adapter_is_counted() -> None:
@@ -78,6 +89,8 @@ def test_every_folder_of_an_adapter_is_counted() -> None:
 
 
 def test_the_page_says_how_it_is_counted() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert [folder for folder in FOLDERS if f"`{folder}/`" not in page] == []
-    assert f"under {MOST_LINES:,} lines" in page and f"more than {MOST_ALIKE * 100:.0f} % in common" in page
+    page = " ".join((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split())
+    assert [folder for folder in (*FOLDERS, *SHARED) if f"`{folder}/`" not in page] == []
+    (one, other), share = max(((pair, in_common(*pair)[0]) for pair in combinations(ADAPTERS, 2)), key=lambda found: found[1])
+    assert f"under {MOST_LINES:,} lines of code, {sum(sizes().values()):,} at present" in page, sizes()
+    assert f"more than {MOST_ALIKE * 100:.0f} % in common, {one} and {other} the most, {share * 100:.0f} %" in page

@@ -6,13 +6,13 @@ Two tables, read in both directions. Block fields are those of `anthropic.types`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
 from contextkit.providers.anthropic.editing import COMPACTED, REFERRING, SERVED
 from contextkit.providers.cutting import Trait
-from contextkit.providers.foreign import announcement, call_id, function_of, heard, object_of, reminder, spoken
+from contextkit.providers.foreign import announcement, call_id, heard, object_of, reminder
+from contextkit.providers.neutral.parts import Parts, Tools, verbatim
 
 WIRE = "anthropic_messages"
 
@@ -72,29 +72,8 @@ def tool_trait(tool: Mapping[str, Json]) -> Trait:
 _SWITCH_TRAITS = {name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_found(block))) for name in SWITCHES}  # type: ignore[misc]
 
 
-def blocks_of(parts: Json) -> list[Json]:
-    """Neutral parts as content blocks."""
-    return [_PART_BLOCKS[part["type"]](part) for part in parts]
-
-
-def parts_of(blocks: Json) -> list[Json]:
-    """Content blocks as neutral parts; what has no neutral form is kept verbatim."""
-    return [_part(block) for block in blocks]
-
-
-def definition_block(definition: Mapping[str, Json]) -> Json:
-    """A neutral tool definition as Anthropic sends it."""
-    if "native" in definition and definition["native"]["wire"] == WIRE:
-        return definition["native"]["block"]
-    name, description, parameters = function_of(definition)
-    return {"name": name, "description": description, "input_schema": parameters}
-
-
-def block_definition(tool: Mapping[str, Json]) -> Json:
-    """A tool of a request body as a neutral definition."""
-    if set(tool) - {"cache_control"} == {"name", "description", "input_schema"}:
-        return {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
-    return {"native": {"wire": WIRE, "block": {key: value for key, value in tool.items() if key != "cache_control"}}}
+def _text(said: str) -> Json:
+    return {"type": "text", "text": said}
 
 
 def _source(part: Mapping[str, Json]) -> Json:
@@ -104,28 +83,31 @@ def _source(part: Mapping[str, Json]) -> Json:
     return {"type": kind, "media_type": part["media_type"], "data": part["data"]}
 
 
-_PART_BLOCKS: dict[str, Callable[[Any], Json]] = {
-    "text": lambda part: {"type": "text", "text": part["text"]},
+def _candidates(block: Mapping[str, Json]) -> list[Json]:
+    source = block.get("source") or {}
+    media = {"url": source["url"]} if "url" in source else {key: source[key] for key in ("media_type", "data") if key in source}
+    title = {"title": block["title"]} if "title" in block else {}
+    return [{"type": block["type"], **media, **title}] if media and block["type"] in PARTS.media else []
+
+
+PARTS = Parts(WIRE, _text, {
     "image": lambda part: {"type": "image", "source": _source(part)},
     "document": lambda part: {"type": "document", "source": _source(part), **({"title": part["title"]} if "title" in part else {})},
-    "native": lambda part: part["block"] if part["wire"] == WIRE else {"type": "text", "text": spoken(part["block"])},
-}
+}, _candidates)  # fmt: skip
+TOOLS = Tools(
+    WIRE, lambda name, description, schema: {"name": name, "description": description, "input_schema": schema},
+    lambda tool: (tool.get("name"), tool.get("description"), tool.get("input_schema")),
+)  # fmt: skip
 
 
-def _part(block: Mapping[str, Json]) -> Json:
-    """The neutral part that renders back to `block`, or the block verbatim."""
-    plain = {key: value for key, value in block.items() if key != "cache_control" and value is not None}
-    source = plain.get("source") or {}
-    media = {"url": source["url"]} if "url" in source else {key: source[key] for key in ("media_type", "data") if key in source}
-    candidates: dict[str, Json] = {
-        "text": {"type": "text", "text": plain.get("text")},
-        "image": {"type": "image", **media},
-        "document": {"type": "document", **media, **({"title": plain["title"]} if "title" in plain else {})},
-    }
-    kind = str(plain.get("type"))
-    part = candidates.get(kind)
-    is_whole = part is not None and (kind == "text" or bool(media)) and _PART_BLOCKS[kind](part) == plain
-    return part if is_whole else {"type": "native", "wire": WIRE, "block": plain}
+def unmarked(block: Mapping[str, Json]) -> dict[str, Json]:
+    """A block or tool without its marker."""
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def neutral(blocks: Json) -> list[Json]:
+    """Content blocks as neutral parts; what has no neutral form is kept verbatim, without its marker and nulls."""
+    return PARTS.neutral(_told(unmarked(block)) for block in blocks)
 
 
 def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -134,11 +116,11 @@ def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
     >>> tidied({"type": "tool_result", "tool_use_id": "a", "content": "4", "is_error": False})
     {'type': 'tool_result', 'tool_use_id': 'a', 'content': [{'type': 'text', 'text': '4'}]}
     """
-    plain = {key: value for key, value in block.items() if value is not None} if None in block.values() else block
+    plain = _told(block) if None in block.values() else block
     if plain["type"] != "tool_result":
         return plain
     content = plain.get("content")
-    listed = [{"type": "text", "text": content}] if isinstance(content, str) and content else content
+    listed = [_text(content)] if isinstance(content, str) and content else content
     empty = {"content"} if not listed else set()
     full = {**plain, "content": [_told(part) for part in listed] if isinstance(listed, list) else listed}
     return {key: value for key, value in full.items() if key not in (empty if plain.get("is_error") else empty | {"is_error"})}
@@ -151,13 +133,13 @@ def _told(part: Json) -> Json:
 def said(takes_system: bool) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
     """How a user speaks, and the program in a system message between turns, where the model takes one."""
     if takes_system:
-        return lambda body: (body.get("role", "user"), blocks_of(body["content"]))
-    return lambda body: ("user", blocks_of(heard(body)))
+        return lambda body: (body.get("role", "user"), PARTS.blocks(body["content"]))
+    return lambda body: ("user", PARTS.blocks(heard(body)))
 
 
 def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """What a tool gave, or the whole block of it that somebody wrote."""
-    blocks = blocks_of(body["content"])
+    blocks = PARTS.blocks(body["content"])
     if [block["type"] for block in blocks] == ["tool_result"]:
         return "user", blocks
     block: dict[str, Json] = {"type": "tool_result", "tool_use_id": call_id(body["call_id"]), "content": blocks}
@@ -167,20 +149,18 @@ def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
 def resulted(block: Mapping[str, Json]) -> Json:
     """A block that answers a call as the body of a result; what a result has no field for is kept with the whole block."""
     told = tidied(block)
-    content, is_error = parts_of(told.get("content") or []), bool(block.get("is_error"))
+    content, is_error = neutral(told.get("content") or []), bool(block.get("is_error"))
     body = {"call_id": block["tool_use_id"], "name": "", "content": content, "is_error": is_error}
     if normal(answered(body)[1][0]) != normal(told):
-        body["content"] = [{"type": "native", "wire": WIRE, "block": normal(told)}]
+        body["content"] = [verbatim(WIRE, normal(told))]
     return body
 
 
 def replied(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """What the model said: its own blocks, or another wire's reply in ours."""
-    native = body["native"]
-    if native["wire"] == WIRE:
-        return "assistant", native["body"]
-    text = [{"type": "text", "text": body["text"]}] if body["text"] else []
-    return "assistant", text + [_call(call) for call in body["calls"]]
+    if body["native"]["wire"] == WIRE:
+        return "assistant", body["native"]["body"]
+    return "assistant", _noticed(body["text"]) + [_call(call) for call in body["calls"]]
 
 
 def _call(call: Mapping[str, Json]) -> Json:
@@ -195,7 +175,7 @@ def changed(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
 
 
 def _noticed(text: str) -> list[Json]:
-    return [{"type": "text", "text": text}] if text else []
+    return [_text(text)] if text else []
 
 
 PHASES: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
@@ -206,7 +186,7 @@ PHASES: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 """How a phase is told → (role, blocks)."""
 def added(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """Tools that came late, defined where they come (anthropic/types/beta/beta_tool_change_tool_definition_param.py)."""
-    tools = ({"type": "tool_definition", "definition": definition_block(definition)} for definition in body["definitions"])
+    tools = ({"type": "tool_definition", "definition": TOOLS.sent(definition)} for definition in body["definitions"])
     return "system", [{"type": "tool_addition", "tool": tool} for tool in tools]
 
 
@@ -218,7 +198,7 @@ LATE: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 """How a tool that comes late is announced → (role, blocks)."""
 def begun(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """What an epoch begins with: the caller's words, or the model's compaction, in its own turn (beta_compaction_block_param.py)."""
-    blocks = blocks_of(body["summary"])
+    blocks = PARTS.blocks(body["summary"])
     return "assistant" if blocks and blocks[0]["type"] == "compaction" else "user", blocks
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from contextkit.cache.prompt import Breakpoint, Prompt
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
@@ -20,33 +18,18 @@ from contextkit.layout.layout import Layout
 from contextkit.layout.segment import Piece
 from contextkit.layout.track import Grammar, Track
 from contextkit.log.entry import Entry
-from contextkit.models import Model, model_named
+from contextkit.models import model_named
+from contextkit.providers.anthropic import blocks as words
 from contextkit.providers.anthropic import reply as answers
-from contextkit.providers.anthropic.blocks import (
-    KINDS,
-    LATE,
-    PHASES,
-    PLAIN,
-    TRAITS,
-    WIRE,
-    block_definition,
-    blocks_of,
-    definition_block,
-    noticed,
-    parts_of,
-    resulted,
-    said,
-    tidied,
-    tool_trait,
-)
+from contextkit.providers.anthropic.blocks import PLAIN, TRAITS, WIRE, tidied
 from contextkit.providers.anthropic.prompt import TTLS, lifetime, prompt
 from contextkit.providers.changes.betas import lacking
-from contextkit.providers.changes.mechanisms import noticing, set_by, settings_for
+from contextkit.providers.changes.mechanisms import set_by, settings_for
 from contextkit.providers.cutting import Cut, Trait, cut, expect
-from contextkit.providers.late.mechanisms import Asked, announcing
-from contextkit.providers.masking.mechanisms import Endpoint, telling
-from contextkit.providers.provider import Parsed, Reply, Turn
-from contextkit.providers.settings.output import lowered
+from contextkit.providers.late.mechanisms import Asked
+from contextkit.providers.masking.mechanisms import Endpoint
+from contextkit.providers.neutral.adapter import Adapter, Answering
+from contextkit.providers.provider import Parsed, Turn, kept
 
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
 _FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}
@@ -60,7 +43,7 @@ GRAMMAR = Grammar(
     marker=lambda ttl: _MARKERS[ttl],
     message_tokens=3,
 )
-class AnthropicMessages:
+class AnthropicMessages(Adapter):
     """A Claude model behind `client.messages.create`.
 
     `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter); `ttl="auto"` writes up to a place
@@ -73,8 +56,8 @@ class AnthropicMessages:
 
     wire = WIRE
     path = "/v1/messages"
-    template = 1
     grammar = GRAMMAR
+    answering = Answering(answers.reply, lambda response: response.get("stop_reason") is not None, answers.usage, answers.joined)
 
     def __init__(
         self, model: str, *, max_tokens: int, ttl: str = "5m", head_ttl: str | None = None, betas: Iterable[str] = (), **params: Json
@@ -84,19 +67,13 @@ class AnthropicMessages:
         if ttl not in tuple(TTLS) or head_ttl not in tuple(TTLS) or TTLS[head_ttl] < TTLS[ttl]:
             rule = "each is '5m' or '1h', and the head's may not be the shorter one; or ttl='auto' alone"
             raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: {rule}")
-        self.model: Model = model_named(model)
+        super().__init__(Endpoint(WIRE, model_named(model), _names(betas)), {"max_tokens": max_tokens, **params})
+        _check(self.params, self.betas)
         self.name = self.model.provider
-        self.betas = _names(betas)
-        self.output, params = lowered(WIRE, params)
-        _check(params, self.betas)
-        self.headers: Mapping[str, str] = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
-        self.telling = telling(Endpoint(WIRE, self.model, self.betas)).name
-        self.announcing = announcing(Asked(WIRE, self.model, self.betas)).name
+        self.headers = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
         self._settings = settings_for(Asked(WIRE, self.model, self.betas))
-        self.noticing = noticing(Asked(WIRE, self.model, self.betas)).name
-        told = {"phase": PHASES[self.telling], "tools": LATE[self.announcing], "notice": noticed(self.noticing)}
-        self._kinds = {**KINDS, "user": said(self.model.accepts_mid_system), **told}
-        self.params: Mapping[str, Json] = {"model": model, "max_tokens": max_tokens, **params}
+        told = {"phase": words.PHASES[self.telling], "tools": words.LATE[self.announcing], "notice": words.noticed(self.noticing)}
+        self._kinds = {**words.KINDS, "user": words.said(self.model.accepts_mid_system), **told}
         self.plan = Plan(
             head_ttl_seconds=TTLS[head_ttl], tail_ttl_seconds=TTLS[ttl], min_tokens=self.model.min_tokens, long_ttl_seconds=long_ttl
         )  # fmt: skip
@@ -104,8 +81,8 @@ class AnthropicMessages:
     def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
         """Pieces of tools and system."""
         for definition in tools:
-            yield replace(_tool(definition_block(definition), self.model.name).piece, entry=entry)
-        for block in blocks_of(system):
+            yield replace(_tool(words.TOOLS.sent(definition), self.model.name).piece, entry=entry)
+        for block in words.PARTS.blocks(system):
             yield replace(_system(block, self.model.name).piece, entry=entry)
 
     def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
@@ -128,25 +105,9 @@ class AnthropicMessages:
 
     def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
         """System parts, tool definitions and turns of a request body."""
-        system = parts_of(_blocks(body.get("system") or [], "system"))
-        definitions = [block_definition(tool) for tool in body.get("tools") or []]
+        system = words.neutral(_blocks(body.get("system") or [], "system"))
+        definitions = [words.TOOLS.definition(words.unmarked(tool)) for tool in body.get("tools") or []]
         return system, definitions, list(_turns(body, self.model.name))
-
-    def reply(self, response: Any) -> Reply:
-        """A `Message` or its dict."""
-        return answers.reply(response)
-
-    def is_complete(self, response: Mapping[str, Json]) -> bool:
-        """Whether a stop reason came."""
-        return response.get("stop_reason") is not None
-
-    def usage(self, response: Mapping[str, Json]) -> Usage:
-        """What a response says it is billed."""
-        return answers.usage(response.get("usage") or {})
-
-    def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
-        """What raw stream events amount to."""
-        return answers.joined(events)
 
 
 def _names(betas: object) -> tuple[str, ...]:
@@ -208,7 +169,7 @@ def _blocks(content: Json, path: str) -> list[Json]:
 
 
 def _tool(tool: Mapping[str, Json], model: str) -> Cut:
-    return cut(tool, "tools", "", tool_trait(tool), model)
+    return cut(tool, "tools", "", words.tool_trait(tool), model)
 
 
 def _system(block: Mapping[str, Json], model: str) -> Cut:
@@ -256,14 +217,12 @@ def _turns(body: Json, model: str) -> Iterator[Turn]:
             if block["type"] != "tool_result":
                 said.append(block)
                 continue
-            yield Turn("result", resulted(block))
+            yield Turn("result", words.resulted(block))
         if said or extras:
             who = {} if message["role"] == "user" else {"role": message["role"]}
-            yield Turn("user", {"content": parts_of(said), **who, **({"settings": extras} if extras else {})})
+            yield Turn("user", {"content": words.neutral(said), **who, **({"settings": extras} if extras else {})})
 
 
 def _assistant(blocks: list[Json], model: str) -> Json:
     read = answers.reply({"type": "message", "id": "", "model": model, "content": blocks})
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in read.calls]
-    native = {"wire": WIRE, "model": model, "body": read_json(read.native.body)}
-    return {"native": native, "text": read.text, "calls": calls, "stop": "calls" if calls else "done"}
+    return kept(WIRE, model, read_json(read.native.body), read.text, read.calls)

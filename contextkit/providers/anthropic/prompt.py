@@ -15,7 +15,7 @@ from contextkit.layout.layout import Layout
 from contextkit.layout.track import Track
 from contextkit.providers.anthropic.editing import EFFECTS, SERVED, seen
 from contextkit.providers.cutting import expect
-from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, namespaces
+from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, keyed
 
 TTLS = {"5m": 300, "1h": 3600}
 """`cache_control.ttl` → seconds (anthropic/types/cache_control_ephemeral_param.py)."""
@@ -44,11 +44,9 @@ def prompt(layout: Layout, params: Mapping[str, Json], dropped: Collection[int] 
     """The prompt of a request: what edits leave, keyed, with the marks it carries and those the API sets; without `dropped` segments."""
     track, n = seen(layout, params, dropped)[0], layout.n
     flags = layout.track.raised(n)
-    keys = namespaces(KEYING, dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS))
-    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
     marks = _with_automatic(layout, params.get("cache_control"))
     marks = _with_served(track, n, marks) if SERVED in flags and marks else marks
-    return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, marks, n)
+    return keyed(KEYING, dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS), track, n, marks)
 
 
 def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:

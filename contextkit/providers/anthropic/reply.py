@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import NotSerialisable, UnreadableReply
+from contextkit.canonical import Json, canonical
+from contextkit.errors import UnreadableReply
 from contextkit.layout.normal_form import normal
 from contextkit.log.entry import Native
 from contextkit.providers.anthropic.blocks import WIRE
+from contextkit.providers.foreign import written_object
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply, ReplyCall
 
@@ -111,19 +112,7 @@ def _block_ended(message: dict[str, Json], event: Mapping[str, Json]) -> None:
     block = message["content"][event["index"]]
     written = block.pop("\0json", None)
     if written:
-        block["input"] = _arguments(written)
-
-
-def _arguments(written: str) -> Json:
-    """What a model wrote as arguments; what is cut off or no object stands under a key that says so: only objects are taken back.
-
-    Source: platform.claude.com "Fine-grained tool streaming", Handling invalid JSON in tool responses.
-    """
-    try:
-        value = parse(written)
-    except NotSerialisable:
-        value = written
-    return value if isinstance(value, dict) else {"INVALID_JSON": written}
+        block["input"] = written_object(written)
 
 
 def _message_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:

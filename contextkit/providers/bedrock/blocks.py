@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 
 from contextkit.canonical import Json
-from contextkit.providers.blockwise.parts import Block, Parts, text
+from contextkit.providers.blockwise.speaker import text
 from contextkit.providers.foreign import call_id
+from contextkit.providers.neutral.parts import Block, Parts, Tools
 from contextkit.providers.provider import ReplyCall
 
 WIRE = "bedrock_converse"
@@ -61,7 +62,7 @@ def _candidates(block: Block) -> list[Json]:
     return [{"type": kind, **where}, {"type": kind, **where, "title": inside.get("name")}] if source else []
 
 
-PARTS = Parts(WIRE, _media, _candidates)
+PARTS = Parts(WIRE, text, dict.fromkeys(("image", "document"), _media), _candidates)
 
 
 def call(name: str, tool: str, arguments: Json) -> Json:
@@ -104,13 +105,16 @@ def tidied(block: Block) -> Block:
     return {"toolResult": {key: value for key, value in inside.items() if key != "status"}}
 
 
-def tool(name: str, description: str, schema: Json) -> Json:
+def _tool(name: str, description: str, schema: Json) -> Json:
     """A function as Converse sends it; a description must not be empty."""
     told = {"description": description} if description else {}
     return {"toolSpec": {"name": name, **told, "inputSchema": {"json": schema}}}
 
 
-def function(block: Block) -> Json:
+def _function(block: Block) -> tuple[Json, Json, Json]:
     """What a tool of a request body says of a function."""
     spec = block.get("toolSpec") or {}
     return spec.get("name"), spec.get("description", ""), (spec.get("inputSchema") or {}).get("json")
+
+
+TOOLS = Tools(WIRE, _tool, _function)

@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html and bot
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -18,10 +19,11 @@ from contextkit.layout.track import Grammar, Track
 from contextkit.models import Model, model_named
 from contextkit.providers.bedrock import blocks, reply
 from contextkit.providers.bedrock.blocks import WIRE
-from contextkit.providers.blockwise.parts import Block
 from contextkit.providers.blockwise.speaker import RESULT, Place, Speaker, Words, listed, understood
 from contextkit.providers.cutting import Trait, expect
 from contextkit.providers.namespaces import MESSAGES, TOOLS, Keying
+from contextkit.providers.neutral.adapter import Answering
+from contextkit.providers.neutral.parts import Block
 from contextkit.providers.provider import Parsed
 
 TTLS = {"5m": 300, "1h": 3600}
@@ -111,8 +113,7 @@ def _lifetime(place: Place) -> int | None:
 
 WORDS = Words(
     WIRE, GRAMMAR, KEYING, "modelId", "assistant", blocks.PARTS, blocks.call, blocks.called, blocks.saying,
-    blocks.result, blocks.resulted, blocks.tool, blocks.function, _placed, _places, _params, lambda params: params, _trait, reply.reply,
-    lambda response: "stopReason" in response, lambda response: reply.usage(response.get("usage") or {}), reply.joined, lifetime=_lifetime,
+    blocks.result, blocks.resulted, blocks.TOOLS, _placed, _places, _params, lambda params: params, _trait, lifetime=_lifetime,
 )  # fmt: skip
 
 
@@ -127,6 +128,7 @@ class BedrockConverse(Speaker):
     """
 
     words, wire, name, grammar = WORDS, WIRE, "aws", GRAMMAR
+    answering = Answering(partial(reply.reply, WORDS), lambda response: "stopReason" in response, reply.usage, reply.joined)
 
     def __init__(self, model: str, *, max_tokens: int | None = None, ttl: str = "5m", head_ttl: str | None = None, **params: Json) -> None:
         """Raises `UsageError` for a lifetime this model does not know."""

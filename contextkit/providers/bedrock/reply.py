@@ -12,10 +12,11 @@ from hashlib import blake2b
 from typing import Any
 
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import NotSerialisable, UnreadableReply
+from contextkit.canonical import Json, canonical
+from contextkit.errors import UnreadableReply
 from contextkit.providers.blockwise.raw import packed
 from contextkit.providers.blockwise.speaker import Words, reading
+from contextkit.providers.foreign import written_object
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply
 
@@ -115,16 +116,9 @@ def _finished(block: dict[str, Json]) -> dict[str, Json]:
     if "citations" in block:
         said = {"content": [{"text": block["text"]}]} if "text" in block else {}
         return {"citationsContent": {**said, "citations": block["citations"]}}
-    return {"toolUse": _called(block["toolUse"])} if "toolUse" in block else block
-
-
-def _called(use: Mapping[str, Json]) -> Json:
-    """What is cut off stands under a key that says so."""
-    try:
-        given = parse(use["input"] or "{}")
-    except NotSerialisable:
-        given = use["input"]
-    return {**use, "input": given if isinstance(given, dict) else {"INVALID_JSON": use["input"]}}
+    if "toolUse" in block:
+        block["toolUse"]["input"] = written_object(block["toolUse"]["input"] or "{}")
+    return block
 
 
 _GROWING: Mapping[str, Json] = {"toolUse": {"input": ""}, "toolResult": {"content": []}}

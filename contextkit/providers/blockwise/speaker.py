@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from contextkit.cache.prompt import Breakpoint, Prompt
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest
@@ -23,15 +21,13 @@ from contextkit.layout.segment import Level, Piece
 from contextkit.layout.track import Grammar, Track
 from contextkit.log.entry import Entry, Native
 from contextkit.models import Model, model_named
-from contextkit.providers.blockwise.parts import Block, Parts, text
-from contextkit.providers.changes.mechanisms import noticing
 from contextkit.providers.cutting import Cut, Trait, cut, expect
-from contextkit.providers.foreign import announcement, function_of, heard, object_of, reminder
-from contextkit.providers.late.mechanisms import Asked, announcing
-from contextkit.providers.masking.mechanisms import Endpoint, telling
-from contextkit.providers.namespaces import Keying, namespaces
-from contextkit.providers.provider import Parsed, Reply, ReplyCall, Turn
-from contextkit.providers.settings.output import lowered
+from contextkit.providers.foreign import announcement, heard, object_of, reminder
+from contextkit.providers.masking.mechanisms import Endpoint
+from contextkit.providers.namespaces import Keying, keyed
+from contextkit.providers.neutral.adapter import Adapter
+from contextkit.providers.neutral.parts import Block, Parts, Tools
+from contextkit.providers.provider import Parsed, ReplyCall, Turn, kept
 
 RESULT = "tool_result"
 """Run of the blocks that answer a call."""
@@ -81,10 +77,8 @@ class Words:
     """Body of a `result` entry → block."""
     resulted: Callable[[Block, list[ReplyCall]], Json]
     """(block, calls that are open) → body of a `result` entry, None for every other block."""
-    tool: Callable[[str, str, Json], Json]
-    """(name, description, schema) → block."""
-    function: Callable[[Block], Json]
-    """Block → [name, description, schema], whatever stands in their places."""
+    tools: Tools
+    """How it spells tools."""
     placed: Callable[[str, str, Block], Place]
     """(level, role, block) → the block in its place: its spelling and frame."""
     places: Callable[[Mapping[str, Json]], Iterator[Place]]
@@ -95,14 +89,6 @@ class Words:
     """Parameters → those of them and of their fields a cache may be keyed on."""
     trait: Callable[[Place, Model], Trait]
     """What the cache makes of a block."""
-    reply: Callable[[Words, Any], Reply]
-    """A response."""
-    is_complete: Callable[[Mapping[str, Json]], bool]
-    """Whether a joined stream reached its end."""
-    usage: Callable[[Mapping[str, Json]], Usage]
-    """What a response says it is billed."""
-    joined: Callable[[Iterable[Any]], Mapping[str, Json]]
-    """What a stream's events amount to."""
     spelled: Callable[[Json], Json] = lambda body: body
     """A body in the one spelling that is understood."""
     lifetime: Callable[[Place], int | None] = lambda place: None
@@ -111,30 +97,20 @@ class Words:
     """What the cache sees beside the layout's own marks."""
 
 
-class Speaker:
+class Speaker(Adapter):
     """One endpoint and model, its words from `words`."""
 
     words: ClassVar[Words]
-    wire: str
-    name: str
-    grammar: Grammar
-    template = 1
-    headers: Mapping[str, str] = MappingProxyType({})
-    betas: tuple[str, ...] = ()
 
     def __init__(self, model: Model, path: str, params: Mapping[str, Json], plan: Plan) -> None:
-        self.model, self.path, self.plan = model, path, plan
-        self.output, params = lowered(self.wire, params)
-        self.params: Mapping[str, Json] = {self.words.model_field: model.name, **params}
-        asked = Asked(self.wire, model)
-        self.telling, self.noticing = telling(Endpoint(self.wire, model)).name, noticing(asked).name
-        self.announcing = announcing(asked).name
+        super().__init__(Endpoint(self.wire, model), params, self.words.model_field)
+        self.path, self.plan = path, plan
 
     def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
         """Pieces of tools and system."""
         words = self.words
-        places = [words.placed("tools", "", _tool(words, definition)) for definition in tools]
-        places += [words.placed("system", "", block) for block in words.parts.blocks(system, "system")]
+        places = [words.placed("tools", "", words.tools.sent(definition)) for definition in tools]
+        places += [words.placed("system", "", block) for block in words.parts.blocks(map(_in_words, system))]
         yield from (replace(_cut(words, place, self.model).piece, entry=entry) for place in places)
 
     def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
@@ -158,25 +134,9 @@ class Speaker:
         words = self.words
         places = [place for place in words.places(words.spelled(body)) if words.lifetime(place) is None]
         system = [words.parts.part(place.block) for place in places if place.level == "system"]
-        tools = [_definition(words, place.block) for place in places if place.level == "tools"]
+        tools = [words.tools.definition(place.block) for place in places if place.level == "tools"]
         said = groupby((place for place in places if place.level == "messages"), key=lambda place: place.role)
         return system, tools, list(self._turns([(role, [place.block for place in group]) for role, group in said]))
-
-    def reply(self, response: Any) -> Reply:
-        """What the typed method returned, its dict, or what its stream amounted to."""
-        return self.words.reply(self.words, response)
-
-    def is_complete(self, response: Mapping[str, Json]) -> bool:
-        """Whether a joined stream reached its end."""
-        return self.words.is_complete(response)
-
-    def usage(self, response: Mapping[str, Json]) -> Usage:
-        """What a response says it is billed."""
-        return self.words.usage(response)
-
-    def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
-        """What the events of the streaming method amount to."""
-        return self.words.joined(events)
 
     def _said(self, kind: str, body: Any) -> tuple[str, list[Json]]:
         """The role and blocks of an entry."""
@@ -217,9 +177,7 @@ class Speaker:
             if role == self.words.speaker:
                 native, said, calls = reading(self.words, blocks, self.model.name)
                 open_calls = list(calls)
-                listed = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-                kept = {"wire": self.wire, "model": native.model, "body": read_json(native.body)}
-                yield Turn("assistant", {"native": kept, "text": said, "calls": listed, "stop": "calls" if calls else "done"})
+                yield Turn("assistant", kept(self.wire, native.model, read_json(native.body), said, calls))
                 continue
             results = [self.words.resulted(block, open_calls) for block in blocks]
             yield from (Turn("result", body) for body in results if body is not None)
@@ -230,12 +188,12 @@ class Speaker:
 
 def reading(words: Words, blocks: Iterable[Block], model: str) -> tuple[Native, str, tuple[ReplyCall, ...]]:
     """A reply's own blocks in normal form, its text and its calls."""
-    kept = [normal(words.placed("messages", words.speaker, block).block) for block in blocks]
+    said = [normal(words.placed("messages", words.speaker, block).block) for block in blocks]
     calls: list[ReplyCall] = []
-    for block in kept:
+    for block in said:
         call = words.called(block, len(calls))
         calls += [call] if call is not None else []
-    return Native(words.wire, model, canonical(kept)), "".join(map(words.spoken, kept)), tuple(calls)
+    return Native(words.wire, model, canonical(said)), "".join(map(words.spoken, said)), tuple(calls)
 
 
 def understood(words: Words, body: Json) -> Parsed:
@@ -256,6 +214,11 @@ def understood(words: Words, body: Json) -> Parsed:
     return Parsed(model.name, params, layout, _prompt(words, layout, params))
 
 
+def text(said: str) -> Json:
+    """Text as a block."""
+    return {"text": said}
+
+
 def listed(value: Json, path: str) -> list[dict[str, Json]]:
     """`value` as a list of objects, empty for null; raises `UnreadableRequest` at the place where it is none."""
     found: list[dict[str, Json]] = expect([] if value is None else value, list, path, "an array")
@@ -265,18 +228,10 @@ def listed(value: Json, path: str) -> list[dict[str, Json]]:
     return found
 
 
-def _tool(words: Words, definition: Block) -> Json:
-    """A neutral definition, or this wire's own."""
-    native = definition.get("native")
-    return native["block"] if native and native["wire"] == words.wire else words.tool(*function_of(definition))
-
-
-def _definition(words: Words, block: Block) -> Json:
-    """The neutral definition that renders back to `block`, or the block verbatim."""
-    name, description, schema = words.function(block)
-    is_plain = isinstance(name, str) and isinstance(description, str) and normal(words.tool(name, description, schema)) == normal(block)
-    neutral = {"name": name, "description": description, "parameters": schema}
-    return neutral if is_plain else {"native": {"wire": words.wire, "block": dict(block)}}
+def _in_words(part: Block) -> Json:
+    """A part as a system prompt takes it: as text."""
+    has_words = part["type"] == "native" or "text" in part
+    return part if has_words else {"type": "text", "text": str(part.get("url") or f"[{part['type']}]")}
 
 
 def _cut(words: Words, place: Place, model: Model) -> Cut:
@@ -287,6 +242,4 @@ def _cut(words: Words, place: Place, model: Model) -> Cut:
 
 def _prompt(words: Words, layout: Layout, params: Mapping[str, Json]) -> Prompt:
     track, n = layout.track, layout.n
-    keys = namespaces(words.keying, words.keyed(params), track.raised(n))
-    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
-    return words.seen(Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, layout.breakpoints, n), layout, params)
+    return words.seen(keyed(words.keying, words.keyed(params), track.raised(n), track, n, layout.breakpoints), layout, params)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from contextkit.cache.prompt import Breakpoint, Prompt
@@ -18,13 +19,14 @@ from contextkit.layout.breakpoints import Plan
 from contextkit.layout.layout import Layout
 from contextkit.layout.track import Grammar, Track
 from contextkit.models import Model, model_named
-from contextkit.providers.blockwise.parts import Block
 from contextkit.providers.blockwise.speaker import RESULT, Place, Speaker, Words, listed, understood
 from contextkit.providers.cutting import Trait, expect
 from contextkit.providers.gemini import parts, reply
 from contextkit.providers.gemini.contents import CachedContent, cached_content, quoted
 from contextkit.providers.gemini.parts import WIRE
 from contextkit.providers.namespaces import TOOLS, Keying
+from contextkit.providers.neutral.adapter import Answering
+from contextkit.providers.neutral.parts import Block
 from contextkit.providers.provider import Parsed
 
 _FRAMES = {role: (b'{"role":"%b","parts":[' % role.encode(), b"]}") for role in ("user", "model")}
@@ -114,9 +116,8 @@ def _naming(prompt: Prompt, layout: Layout, params: Mapping[str, Json]) -> Promp
 
 
 WORDS = Words(
-    WIRE, GRAMMAR, KEYING, "model", "model", parts.PARTS, parts.call, parts.called, parts.saying, parts.result, parts.resulted, parts.tool,
-    parts.function, _placed, _places, _params, _keyed, _trait, reply.reply, reply.is_complete,
-    lambda response: reply.usage(response.get("usageMetadata") or {}), reply.joined, parts.spelled, seen=_naming,
+    WIRE, GRAMMAR, KEYING, "model", "model", parts.PARTS, parts.call, parts.called, parts.saying, parts.result, parts.resulted,
+    parts.TOOLS, _placed, _places, _params, _keyed, _trait, parts.spelled, seen=_naming,
 )  # fmt: skip
 
 
@@ -132,6 +133,7 @@ class Gemini(Speaker):
     """
 
     words, wire, name, grammar = WORDS, WIRE, "google", GRAMMAR
+    answering = Answering(partial(reply.reply, WORDS), reply.is_complete, reply.usage, reply.joined, "usageMetadata")
 
     def __init__(self, model: str, *, max_tokens: int | None = None, cached_content: str | None = None, **params: Json) -> None:
         limit = {} if max_tokens is None else {"maxOutputTokens": max_tokens}

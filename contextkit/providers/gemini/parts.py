@@ -10,9 +10,10 @@ import re
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
-from contextkit.providers.blockwise.parts import Block, Parts, text
 from contextkit.providers.blockwise.raw import FREE, RAW, standard
+from contextkit.providers.blockwise.speaker import text
 from contextkit.providers.foreign import UNNAMED
+from contextkit.providers.neutral.parts import Block, Parts, Tools, verbatim
 from contextkit.providers.provider import ReplyCall
 
 WIRE = "gemini"
@@ -50,7 +51,7 @@ def _candidates(block: Block) -> list[Json]:
     return [{"type": kind, **media} for kind in kinds] if data or file else []
 
 
-PARTS = Parts(WIRE, _media, _candidates)
+PARTS = Parts(WIRE, text, dict.fromkeys(("image", "document"), _media), _candidates)
 
 
 def call(name: str, tool: str, arguments: Json) -> Json:
@@ -97,7 +98,7 @@ def resulted(block: Block, calls: list[ReplyCall]) -> Json:
     content += map(PARTS.part, inside.get("parts") or [])
     body = {"call_id": name, "name": inside["name"], "content": content, "is_error": key == "error"}
     is_whole = normal(result(body)) == normal(block)
-    return body if is_whole else {**body, "content": [{"type": "native", "wire": WIRE, "block": dict(block)}]}
+    return body if is_whole else {**body, "content": [verbatim(WIRE, block)]}
 
 
 _HOLDING_RAW = frozenset({"inlineData", "thoughtSignature", "functionResponse"})
@@ -110,14 +111,17 @@ def tidied(block: Block) -> Block:
     return found
 
 
-def tool(name: str, description: str, schema: Json) -> Json:
+def _tool(name: str, description: str, schema: Json) -> Json:
     """A function as Gemini declares it."""
     return {"name": name, "description": description, "parametersJsonSchema": schema}
 
 
-def function(block: Block) -> Json:
+def _function(block: Block) -> tuple[Json, Json, Json]:
     """What a tool of a request body says of a function."""
     return block.get("name"), block.get("description"), block.get("parametersJsonSchema")
+
+
+TOOLS = Tools(WIRE, _tool, _function)
 
 
 def saying(block: Block) -> str:

@@ -14,6 +14,7 @@ from contextkit.layout.normal_form import marker_of
 from contextkit.models import model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.masking.mechanisms import Endpoint
+from contextkit.providers.neutral.adapter import Answering
 from contextkit.providers.openai import chat_messages as messages
 from contextkit.providers.openai import chat_reply as answers
 from contextkit.providers.openai.chat_messages import WIRE, result_of, said_by, whole
@@ -64,11 +65,13 @@ def _turn(message: Mapping[str, Json], model: str) -> Turn:
 
 
 WORDS = Wording(
-    WIRE, grammar("messages"), "messages", frozenset({"tools", "messages"}), "text", messages.KINDS, messages.PHASES, messages.LATE,
-    messages.noticed, messages.messages_of, said_by, messages.definition_tool, messages.tool_definition, _listed,
+    WIRE, grammar("messages"), "messages", frozenset({"tools", "messages"}), "text", messages.messages_of, messages.replied,
+    messages.answered, said_by, messages.TOOLS, _listed,
     role=lambda message: str(message["role"]), besides=_besides, tool=lambda tool: _TOOL, one=_one,
-    turns=lambda given, model: [_turn(message, model) for message in given], reply=answers.reply,
-    is_complete=lambda response: response["choices"][0].get("finish_reason") is not None, usage=answers.usage, joined=answers.joined,
+    turns=lambda given, model: [_turn(message, model) for message in given],
+)  # fmt: skip
+ANSWERING = Answering(
+    answers.reply, lambda response: response["choices"][0].get("finish_reason") is not None, answers.usage, answers.joined
 )  # fmt: skip
 
 
@@ -83,7 +86,7 @@ class OpenAIChat(Speaker):
     4096
     """
 
-    words = WORDS
+    words, answering = WORDS, ANSWERING
     wire = WIRE
     path = "/chat/completions"
     grammar = WORDS.grammar

@@ -13,7 +13,8 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
-from contextkit.providers.foreign import announcement, function_of, heard, reminder, spoken
+from contextkit.providers.foreign import spoken
+from contextkit.providers.neutral.parts import Parts, Tools, verbatim
 from contextkit.providers.openai import spellings as spelling
 
 WIRE = "openai_chat"
@@ -22,7 +23,7 @@ WIRE = "openai_chat"
 def messages_of(role: str, parts: Json) -> list[Json]:
     """Neutral parts as one message of `role`; native whole messages among them stand alone."""
     messages: list[Json] = []
-    for is_whole, group in groupby(PARTS.spelled(parts), key=lambda block: "role" in block):
+    for is_whole, group in groupby(PARTS.blocks(parts), key=lambda block: "role" in block):
         blocks = list(group)
         messages += blocks if is_whole else [{"role": role, "content": blocks}]
     return messages
@@ -42,20 +43,17 @@ def whole(message: Mapping[str, Json]) -> dict[str, Json]:
     return said
 
 
-def definition_tool(definition: Mapping[str, Json]) -> Json:
-    """A neutral tool definition as Chat sends it."""
-    if (own := spelling.own_tool(definition, WIRE)) is not None:
-        return own
-    fields = dict(zip(("name", "description", "parameters"), function_of(definition), strict=True))
-    return {"type": "function", "function": fields}
+def _tool(name: str, description: str, schema: Json) -> Json:
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
 
 
-def tool_definition(tool: Mapping[str, Json]) -> Json:
-    """A tool of a request body as a neutral definition."""
+def _function(tool: Mapping[str, Json]) -> tuple[Json, Json, Json]:
     function = tool.get("function")
-    if tool.keys() == {"type", "function"} and isinstance(function, dict) and function.keys() == {"name", "description", "parameters"}:
-        return {key: function[key] for key in ("name", "description", "parameters")}
-    return {"native": {"wire": WIRE, "block": dict(tool)}}
+    said = function if isinstance(function, dict) else {}
+    return said.get("name"), said.get("description"), said.get("parameters")
+
+
+TOOLS = Tools(WIRE, _tool, _function)
 
 
 def _text(text: str) -> Json:
@@ -68,19 +66,16 @@ def _document(part: Mapping[str, Json]) -> Json:
     return {"type": "file", "file": {"file_data": spelling.url_of(part), "filename": spelling.filename(part)}}
 
 
-PARTS = spelling.Parts(WIRE, _text, {
-    "text": lambda part: _text(part["text"]),
+def _candidates(block: Mapping[str, Json]) -> list[Json]:
+    if block.get("type") == "image_url":
+        return [{"type": "image", **spelling.media_of(spelling.at(block, "image_url", "url"))}]
+    return spelling.titled(spelling.media_of(spelling.at(block, "file", "file_data")), spelling.at(block, "file", "filename"))
+
+
+PARTS = Parts(WIRE, _text, {
     "image": lambda part: {"type": "image_url", "image_url": {"url": spelling.url_of(part)}},
     "document": _document,
-}, {
-    "text": lambda block: [{"type": "text", "text": spelling.at(block, "text")}],
-    "image_url": lambda block: [{"type": "image", **spelling.media_of(spelling.at(block, "image_url", "url"))}],
-    "file": lambda block: spelling.titled(
-        spelling.media_of(spelling.at(block, "file", "file_data")), spelling.at(block, "file", "filename")
-    ),
-})  # fmt: skip
-
-
+}, _candidates)  # fmt: skip
 _RESULT_PARTS: dict[str, Callable[[Any], Json]] = {
     "text": lambda part: _text(part["text"]),
     "image": lambda part: _text("[image]"),
@@ -133,39 +128,14 @@ def _call(call: Mapping[str, Json]) -> Json:
     return {"id": call["id"], "type": "function", "function": function}
 
 
-PHASES: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "allowed_tools": lambda body: [],
-    "decoding": lambda body: [],
-    "developer": lambda body: messages_of("developer", [_text(body["text"])]),
-    "reminder": lambda body: messages_of("user", [_text(reminder(body["text"]))]) if body.get("text") else [],
-}
-"""How a phase is told → messages."""
-LATE: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "bridge": lambda body: messages_of("user", [_text(reminder(announcement(body)))]),
-}
-"""How a tool that comes late is announced → messages."""
-KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "user": lambda body: messages_of("user", heard(body)),
-    "assistant": replied,
-    "result": answered,
-    "epoch": lambda body: messages_of("user", body["summary"]),
-}
-"""Entry kind → messages."""
-
-
-def noticed(told: str) -> Callable[[Mapping[str, Json]], list[Json]]:
-    """How a notice is said: an event as `told` names it, the program's plain words as the user's."""
-    return lambda body: PHASES[told](body) if "event" in body else messages_of("user", [_text(body["text"])])
-
-
 def said_by(message: Mapping[str, Json], role: str) -> Iterator[Json]:
     """The neutral parts of a message that should have `role`; the whole message, kept, where it says more than content."""
     plain = whole(message)
     if plain.keys() == {"role", "content"} and plain["role"] == role:
         content = plain["content"]
-        yield from PARTS.neutral(content) if isinstance(content, list) else [_text(content)]
+        yield from PARTS.neutral(normal(content)) if isinstance(content, list) else [_text(content)]
     else:
-        yield {"type": "native", "wire": WIRE, "block": normal(plain)}
+        yield verbatim(WIRE, normal(plain))
 
 
 def result_of(message: Mapping[str, Json]) -> Json:
@@ -174,5 +144,5 @@ def result_of(message: Mapping[str, Json]) -> Json:
     content = [_text(plain["content"])] if isinstance(plain["content"], str) else PARTS.neutral(plain["content"])
     body = {"call_id": plain["tool_call_id"], "name": "", "content": content, "is_error": False}
     if normal(whole(answered(body)[0])) != plain:
-        body["content"] = [{"type": "native", "wire": WIRE, "block": plain}]
+        body["content"] = [verbatim(WIRE, plain)]
     return body

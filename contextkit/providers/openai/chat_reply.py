@@ -17,7 +17,7 @@ from contextkit.providers.openai import spellings
 from contextkit.providers.openai.chat_messages import WIRE, whole
 from contextkit.providers.openai.spellings import read_arguments
 from contextkit.providers.plain import plain
-from contextkit.providers.provider import Reply, ReplyCall
+from contextkit.providers.provider import Reply, ReplyCall, kept
 
 STOPS = {"stop": "done", "function_call": "done", "tool_calls": "calls", "length": "truncated", "content_filter": "refused"}
 """`finish_reason` → what the loop does next (chat/chat_completion.py); none means that the stream was cut."""
@@ -46,7 +46,7 @@ def reply(response: Any, kept: frozenset[str] = frozenset()) -> Reply:
 def turn(message: Mapping[str, Json], model: str) -> Json:
     """An assistant message of a request body as the body of an entry."""
     said = normal(whole(message))
-    return spellings.turn_of(WIRE, model, [said], _text(said), _calls(said))
+    return kept(WIRE, model, [said], _text(said), _calls(said))
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:

@@ -19,7 +19,7 @@ from contextkit.layout.segment import Level
 from contextkit.layout.track import Grammar, Track
 from contextkit.models import Model
 from contextkit.providers.cutting import Cut
-from contextkit.providers.namespaces import TOOLS, Keying, namespaces
+from contextkit.providers.namespaces import TOOLS, Keying, keyed
 
 TTLS = {"30m": 1800, "12h": 43200}
 """`ttl` → seconds; the Chat body takes 30m only."""
@@ -123,10 +123,8 @@ def prompt_of(layout: Layout, marks: tuple[Breakpoint, ...], params: Mapping[str
     """What the cache sees of a request with these explicit marks."""
     track, n = layout.track, layout.n
     keying = ENGINES.get(model.provider) or KEYINGS[model.cache]
-    keys = namespaces(keying, _keyed(params), track.raised(n))
-    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
     places = _effective(layout, marks, _options(params)) if model.cache == "breakpoints" else ()
-    return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, places, n)
+    return keyed(keying, _keyed(params), track.raised(n), track, n, places)
 
 
 def inherited(layout: Layout, params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:

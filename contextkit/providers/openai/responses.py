@@ -16,6 +16,7 @@ from contextkit.layout.normal_form import marker_of
 from contextkit.models import model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.masking.mechanisms import Endpoint
+from contextkit.providers.neutral.adapter import Answering
 from contextkit.providers.openai import responses_items as words
 from contextkit.providers.openai import responses_reply as replies
 from contextkit.providers.openai.endings import TTLS, grammar
@@ -103,11 +104,10 @@ def _said(item: Mapping[str, Json]) -> Turn:
 
 
 WORDS = Wording(
-    WIRE, grammar("input"), "input", frozenset({"tools", "input", "instructions"}), "input_text", words.KINDS, words.PHASES, words.LATE,
-    words.noticed, words.items_of, said_by, words.definition_tool, words.tool_definition, _listed,
+    WIRE, grammar("input"), "input", frozenset({"tools", "input", "instructions"}), "input_text", words.items_of, words.replied,
+    words.answered, said_by, words.TOOLS, _listed,
     role=lambda item: str(item["role"]) if _kind(item) == "message" else "", besides=_besides,
-    tool=lambda tool: _TOOLS[bool(tool.get("defer_loading"))], one=_one, turns=_turns, reply=replies.reply,
-    is_complete=lambda response: response.get("status") in ("completed", "incomplete"), usage=replies.usage, joined=replies.joined,
+    tool=lambda tool: _TOOLS[bool(tool.get("defer_loading"))], one=_one, turns=_turns, ways=words.WAYS,
 )  # fmt: skip
 
 
@@ -127,6 +127,9 @@ class OpenAIResponses(Speaker):
     wire = WIRE
     path = "/responses"
     grammar = WORDS.grammar
+    answering = Answering(
+        replies.reply, lambda response: response.get("status") in ("completed", "incomplete"), replies.usage, replies.joined
+    )  # fmt: skip
 
     def __init__(
         self, model: str, *, max_output_tokens: int | None = None, ttl: str = "30m", continues: bool = False,

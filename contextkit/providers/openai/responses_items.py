@@ -14,8 +14,9 @@ from itertools import groupby
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import normal
 from contextkit.providers.changes.updates import updates
-from contextkit.providers.foreign import announcement, function_of, heard, reminder, spoken
+from contextkit.providers.foreign import spoken
 from contextkit.providers.late.searches import SEARCH, TOOL, answers_search, found
+from contextkit.providers.neutral.parts import Parts, Tools, verbatim
 from contextkit.providers.openai import spellings as spelling
 
 WIRE = "openai_responses"
@@ -47,7 +48,7 @@ def answers(item: Mapping[str, Json]) -> str | None:
 def items_of(role: str, parts: Json) -> list[Json]:
     """Neutral parts as one message of `role`; native whole items among them stand alone."""
     items: list[Json] = []
-    for is_part, group in groupby(PARTS.spelled(parts), key=lambda block: block.get("type") in TYPES):
+    for is_part, group in groupby(PARTS.blocks(parts), key=lambda block: block.get("type") in TYPES):
         blocks = list(group)
         items += [{"role": role, "content": blocks}] if is_part else blocks
     return items
@@ -68,19 +69,11 @@ def whole(item: Mapping[str, Json]) -> dict[str, Json]:
     return {"type": kind, **dict.fromkeys(NULLABLE.get(str(kind), ())), **{key: value for key, value in said.items() if key != "type"}}
 
 
-def definition_tool(definition: Mapping[str, Json]) -> Json:
-    """A neutral tool definition as Responses sends it."""
-    if (own := spelling.own_tool(definition, WIRE)) is not None:
-        return own
-    name, description, parameters = function_of(definition)
-    return {"type": "function", "name": name, "description": description, "parameters": parameters, "strict": False}
+def _tool(name: str, description: str, schema: Json) -> Json:
+    return {"type": "function", "name": name, "description": description, "parameters": schema, "strict": False}
 
 
-def tool_definition(tool: Mapping[str, Json]) -> Json:
-    """A tool of a request body as a neutral definition."""
-    if tool.keys() == {"type", "name", "description", "parameters", "strict"} and (tool["type"], tool["strict"]) == ("function", False):
-        return {key: tool[key] for key in ("name", "description", "parameters")}
-    return {"native": {"wire": WIRE, "block": dict(tool)}}
+TOOLS = Tools(WIRE, _tool, lambda tool: (tool.get("name"), tool.get("description"), tool.get("parameters")))
 
 
 def _text(text: str) -> Json:
@@ -95,22 +88,22 @@ def _document(part: Mapping[str, Json]) -> Json:
     return {"type": "input_file", "file_data": spelling.url_of(part), "filename": spelling.filename(part)}
 
 
-PARTS = spelling.Parts(WIRE, _text, {
-    "text": lambda part: _text(part["text"]),
+def _candidates(block: Mapping[str, Json]) -> list[Json]:
+    if block.get("type") == "input_image":
+        return [{"type": "image", **spelling.media_of(spelling.at(block, "image_url"))}]
+    url = spelling.at(block, "file_data") or spelling.at(block, "file_url")
+    return spelling.titled(spelling.media_of(url), spelling.at(block, "filename"))
+
+
+PARTS = Parts(WIRE, _text, {
     "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": spelling.url_of(part)},
     "document": _document,
-}, {
-    "input_text": lambda block: [{"type": "text", "text": spelling.at(block, "text")}],
-    "input_image": lambda block: [{"type": "image", **spelling.media_of(spelling.at(block, "image_url"))}],
-    "input_file": lambda block: spelling.titled(
-        spelling.media_of(spelling.at(block, "file_data") or spelling.at(block, "file_url")), spelling.at(block, "filename")
-    ),
-})  # fmt: skip
+}, _candidates)  # fmt: skip
 
 
 def answered(body: Mapping[str, Json]) -> list[Json]:
     """What a tool gave."""
-    blocks = PARTS.spelled(body["content"])
+    blocks = PARTS.blocks(body["content"])
     if len(blocks) == 1 and answers(blocks[0]) is not None:
         return blocks
     if body["call_id"].startswith(SEARCH):
@@ -135,32 +128,13 @@ def _call(call: Mapping[str, Json]) -> Json:
     return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written}
 
 
-PHASES: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "allowed_tools": lambda body: [],
-    "configuration_update": lambda body: updates(body["event"]) or PHASES["developer"](body),
-    "developer": lambda body: items_of("developer", [{"type": "text", "text": body["text"]}]),
-    "reminder": lambda body: items_of("user", [{"type": "text", "text": reminder(body["text"])}]) if body.get("text") else [],
-}
-"""How a phase is told → items."""
-LATE: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+WAYS: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "configuration_update": lambda body: updates(body["event"]) or items_of("developer", [{"type": "text", "text": body["text"]}]),
     "additional_tools": lambda body: [
-        {"type": "additional_tools", "role": "developer", "tools": [definition_tool(definition) for definition in body["definitions"]]}
+        {"type": "additional_tools", "role": "developer", "tools": [TOOLS.sent(definition) for definition in body["definitions"]]}
     ],
-    "bridge": lambda body: items_of("user", [{"type": "text", "text": reminder(announcement(body))}]),
 }
-"""How a tool that comes late is announced → items."""
-KINDS: dict[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "user": lambda body: items_of("user", heard(body)),
-    "assistant": replied,
-    "result": answered,
-    "epoch": lambda body: items_of("user", body["summary"]),
-}
-"""Entry kind → items."""
-
-
-def noticed(told: str) -> Callable[[Mapping[str, Json]], list[Json]]:
-    """How a notice is said: an event as `told` names it, the program's plain words as the user's."""
-    return lambda body: PHASES[told](body) if "event" in body else items_of("user", [{"type": "text", "text": body["text"]}])
+"""How an event or a tool that comes late is told here and on no other endpoint → items."""
 
 
 def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:
@@ -170,9 +144,9 @@ def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:
     parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content or []
     is_plain = plain.keys() == {"type", "role", "content"} and all(part["type"] in TYPES for part in parts)
     if is_plain and (plain["type"], plain["role"]) == ("message", role):
-        yield from PARTS.neutral(parts)
+        yield from PARTS.neutral(normal(parts))
     else:
-        yield {"type": "native", "wire": WIRE, "block": normal(plain)}
+        yield verbatim(WIRE, normal(plain))
 
 
 def result_of(item: Mapping[str, Json]) -> Json:
@@ -183,5 +157,5 @@ def result_of(item: Mapping[str, Json]) -> Json:
     prefix = answers(plain)
     body = {"call_id": f"{prefix}{plain['call_id']}", "name": TOOL if prefix == SEARCH else "", "content": content, "is_error": False}
     if normal(whole(answered(body)[0])) != plain:
-        body["content"] = [{"type": "native", "wire": WIRE, "block": plain}]
+        body["content"] = [verbatim(WIRE, plain)]
     return body

@@ -18,7 +18,7 @@ from contextkit.providers.openai import spellings
 from contextkit.providers.openai.responses_items import CUSTOM, NULLABLE, WIRE, answers, whole
 from contextkit.providers.openai.spellings import read_arguments
 from contextkit.providers.plain import plain
-from contextkit.providers.provider import Reply, ReplyCall
+from contextkit.providers.provider import Reply, ReplyCall, kept
 
 _INPUTS = frozenset({
     "function_call_output", "custom_tool_call_output", "computer_call_output", "local_shell_call_output", "shell_call_output",
@@ -65,7 +65,7 @@ def reply(response: Any) -> Reply:
 def turn(items: list[Json], model: str) -> Json:
     """Items of a request body that the model said as the body of an entry."""
     said = normal(items)
-    return spellings.turn_of(WIRE, model, said, _text(said), _calls(said))
+    return kept(WIRE, model, said, _text(said), _calls(said))
 
 
 def is_output(item: Mapping[str, Json]) -> bool:

@@ -5,17 +5,11 @@ Takes and gives JSON values. Knows nothing of messages or items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable
-from contextkit.layout.normal_form import normal
-from contextkit.providers.foreign import spoken
-from contextkit.providers.provider import ReplyCall
-from contextkit.providers.settings.custom import custom_tool
 
 _PDF = "application/pdf"
 _ERROR = "Error: "
@@ -59,55 +53,6 @@ def is_text(part: Mapping[str, Json]) -> bool:
 def text_of(part: Mapping[str, Json]) -> str:
     """A plain-text document as one text, its title above it."""
     return f"{part['title']}\n\n{part['data']}" if "title" in part else str(part["data"])
-
-
-def _nothing(block: Mapping[str, Json]) -> list[Json]:
-    return []
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """How one endpoint spells the parts of a message, read in both directions."""
-
-    wire: str
-    """The endpoint."""
-    text: Callable[[str], Json]
-    """A text → its part."""
-    words: Mapping[str, Callable[[Any], Json]]
-    """Type of a neutral part → content part; native ones of this wire stand as they are, others are said as far as they can be."""
-    candidates: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]]
-    """Type of a content part → neutral parts that might render to it."""
-
-    def spelled(self, parts: Json) -> list[Json]:
-        """Neutral parts as content parts."""
-        return [self._spelled(part) for part in parts]
-
-    def neutral(self, blocks: Json) -> list[Json]:
-        """Content parts as neutral parts; what has no neutral form is kept verbatim."""
-        return [self._neutral(normal(block)) for block in blocks]
-
-    def _spelled(self, part: Mapping[str, Json]) -> Json:
-        if part["type"] != "native":
-            return self.words[part["type"]](part)
-        return part["block"] if part["wire"] == self.wire else self.text(spoken(part["block"]))
-
-    def _neutral(self, block: Mapping[str, Json]) -> Json:
-        candidates = self.candidates.get(str(block.get("type")), _nothing)(block)
-        found = next((part for part in candidates if normal(self._spelled(part)) == block), None)
-        return {"type": "native", "wire": self.wire, "block": dict(block)} if found is None else found
-
-
-def own_tool(definition: Mapping[str, Json], wire: str) -> Json:
-    """The tool of `wire` that a definition keeps verbatim, or is a custom tool of; None for every other."""
-    native = definition.get("native")
-    return native["block"] if native is not None and native["wire"] == wire else custom_tool(definition, wire)
-
-
-def turn_of(wire: str, model: str, said: list[Json], text: str, calls: Iterable[ReplyCall]) -> Json:
-    """What a model said in a request body, as the body of an entry."""
-    listed = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-    native = {"wire": wire, "model": model, "body": said}
-    return {"native": native, "text": text, "calls": listed, "stop": "calls" if listed else "done"}
 
 
 def at(block: Json, *keys: str) -> str:

@@ -7,28 +7,25 @@ tool message are the system level. Knows no field that only one of the two endpo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from contextkit.cache.prompt import Prompt
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.layout.layout import Layout
 from contextkit.layout.segment import Level, Piece
 from contextkit.layout.track import Grammar, Track
 from contextkit.log.entry import Entry
-from contextkit.models import Model, model_named
-from contextkit.providers.changes.mechanisms import noticing
+from contextkit.models import model_named
 from contextkit.providers.cutting import Cut, Trait, cut, expect
-from contextkit.providers.foreign import taken
-from contextkit.providers.late.mechanisms import Asked, announcing
-from contextkit.providers.masking.mechanisms import Endpoint, telling
+from contextkit.providers.foreign import announcement, heard, reminder, taken
+from contextkit.providers.masking.mechanisms import Endpoint
+from contextkit.providers.neutral.adapter import Adapter
+from contextkit.providers.neutral.parts import Tools
 from contextkit.providers.openai.endings import inherited, layout_of, marks_of, plan_of, prompt_of
-from contextkit.providers.provider import Parsed, Reply, Turn
+from contextkit.providers.provider import Parsed, Turn
 from contextkit.providers.settings.affinity import split
-from contextkit.providers.settings.output import lowered
 from contextkit.providers.stateful.reasoning import strips
 
 SYSTEM = frozenset({"system", "developer"})
@@ -58,22 +55,16 @@ class Wording:
     """Fields that are segments, not parameters."""
     text: str
     """Type of a text part."""
-    kinds: Mapping[str, Said]
-    """Entry kind → messages or items."""
-    phases: Mapping[str, Said]
-    """How a phase is told → the same."""
-    late: Mapping[str, Said]
-    """How a tool that comes late is announced → the same."""
-    noticed: Callable[[str], Said]
-    """How an event is told → the same."""
     opened: Callable[[str, Json], list[Json]]
     """(role, neutral parts) → the message that says them."""
+    replied: Said
+    """What the model said."""
+    answered: Said
+    """What a tool gave."""
     said_by: Callable[[Mapping[str, Json], str], Iterator[Json]]
     """(message, role it should have) → neutral parts."""
-    definition_tool: Callable[[Mapping[str, Json]], Json]
-    """A neutral tool definition as it is sent."""
-    tool_definition: Callable[[Mapping[str, Json]], Json]
-    """A tool that was sent as a neutral definition."""
+    tools: Tools
+    """How it spells tools."""
     listed: Callable[[Mapping[str, Json]], tuple[list[Json], int]]
     """Body → its messages or items, checked, and how many stand before the first of `array`."""
     role: Callable[[Mapping[str, Json]], str]
@@ -86,45 +77,27 @@ class Wording:
     """(message, path, model) → one that is a single piece."""
     turns: Callable[[list[Json], str], Iterable[Turn]]
     """(messages behind the head, model) → turns."""
-    reply: Callable[[Any], Reply]
-    """A response."""
-    is_complete: Callable[[Mapping[str, Json]], bool]
-    """Whether a joined stream reached its end."""
-    usage: Callable[[Mapping[str, Json]], Usage]
-    """The counters of a response in ours."""
-    joined: Callable[[Iterable[Any]], Mapping[str, Json]]
-    """What a stream's events amount to."""
+    ways: Mapping[str, Said] = field(default_factory=dict)
+    """How a phase, a late tool or an event is told, where only this endpoint knows the way."""
 
 
-class Speaker:
+class Speaker(Adapter):
     """An adapter of one of OpenAI's endpoints; its words come from `words`."""
 
     words: ClassVar[Wording]
-    wire: str
-    grammar: Grammar
     path: str
     name = "openai"
-    template = 1
-    betas: tuple[str, ...] = ()
-    headers: Mapping[str, str] = MappingProxyType({})
     system_role = "developer"
 
     def __init__(self, endpoint: Endpoint, ttl: str, params: Mapping[str, Json]) -> None:
         self.affinity, params, self.headers = split(params, self.headers)
-        self.output, params = lowered(self.wire, params)
-        self.model: Model = endpoint.model
-        self.params: Mapping[str, Json] = {"model": endpoint.model.name, **params}
-        self.telling = telling(endpoint).name
-        self.announcing = announcing(Asked(self.wire, self.model)).name
-        self.noticing = noticing(Asked(self.wire, self.model)).name
-        words = self.words
-        told = {"phase": words.phases[self.telling], "tools": words.late[self.announcing], "notice": words.noticed(self.noticing)}
-        self._kinds: Mapping[str, Said] = {**words.kinds, **told}
+        super().__init__(endpoint, params)
+        self._kinds = _kinds(self.words, self.telling, self.announcing, self.noticing)
         self.plan = plan_of(self.model, ttl, self.params)
 
     def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
         """Pieces of the tools, and of the one message that opens the conversation."""
-        cuts = [_tool(self.words, self.words.definition_tool(taken(one, self.model)), self.model.name) for one in tools]
+        cuts = [_tool(self.words, self.words.tools.sent(taken(one, self.model)), self.model.name) for one in tools]
         for message in self.words.opened(self.system_role, system):
             cuts += _message(self.words, message, "system", "system", self.model.name)
         yield from (replace(found.piece, entry=entry) for found in cuts)
@@ -150,24 +123,32 @@ class Speaker:
         n_head = _n_head(self.words, messages)
         role = self.system_role if n_head == 1 else ""
         system = [part for message in messages[:n_head] for part in self.words.said_by(message, role)]
-        definitions = [self.words.tool_definition(tool) for tool in body.get("tools") or []]
+        definitions = [self.words.tools.definition(tool) for tool in body.get("tools") or []]
         return system, definitions, list(self.words.turns(messages[n_head:], self.model.name))
 
-    def reply(self, response: Any) -> Reply:
-        """A response, or its dict."""
-        return self.words.reply(response)
 
-    def is_complete(self, response: Mapping[str, Json]) -> bool:
-        """Whether the model came to an end, its own or a limit's."""
-        return self.words.is_complete(response)
+def _kinds(words: Wording, telling: str, announcing: str, noticing: str) -> dict[str, Said]:
+    """Entry kind → messages or items, where phases, late tools and events are told in these ways."""
 
-    def usage(self, response: Mapping[str, Json]) -> Usage:
-        """What a response says it is billed."""
-        return self.words.usage(response.get("usage") or {})
+    def said(role: str, text: str) -> list[Json]:
+        return words.opened(role, [{"type": "text", "text": text}])
 
-    def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
-        """What stream events amount to."""
-        return self.words.joined(events)
+    ways: dict[str, Said] = {
+        **dict.fromkeys(("allowed_tools", "decoding"), lambda body: []),
+        "developer": lambda body: said("developer", body["text"]),
+        "reminder": lambda body: said("user", reminder(body["text"])) if body.get("text") else [],
+        "bridge": lambda body: said("user", reminder(announcement(body))),
+        **words.ways,
+    }
+    return {
+        "user": lambda body: words.opened("user", heard(body)),
+        "assistant": words.replied,
+        "result": words.answered,
+        "epoch": lambda body: words.opened("user", body["summary"]),
+        "phase": ways[telling],
+        "tools": ways[announcing],
+        "notice": lambda body: ways[noticing](body) if "event" in body else said("user", body["text"]),
+    }
 
 
 def understood(words: Wording, body: Json) -> Parsed:

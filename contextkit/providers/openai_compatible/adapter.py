@@ -18,7 +18,7 @@ from contextkit.providers.masking.engines import GRAMMARS, Decoding
 from contextkit.providers.masking.formats import format_named
 from contextkit.providers.masking.mechanisms import Endpoint
 from contextkit.providers.openai import chat_reply as answers
-from contextkit.providers.openai.chat import WORDS
+from contextkit.providers.openai.chat import ANSWERING, WORDS
 from contextkit.providers.openai.chat_messages import THOUGHTS, WIRE, replied
 from contextkit.providers.openai.wording import Speaker
 from contextkit.providers.openai_compatible.hosts import HOSTS, Host, Path
@@ -46,7 +46,7 @@ class OpenAICompatible(Speaker):
     ('http://localhost:8000/v1', {'session_id': 'run-7', 'max_completion_tokens': 512, 'cache_salt': 'tenant-1'})
     """
 
-    words = WORDS
+    words, answering = WORDS, ANSWERING
     wire = WIRE
     path = "/chat/completions"
     grammar = WORDS.grammar

@@ -24,11 +24,11 @@ _SPELLED: Mapping[str, Callable[[Mapping[str, Json], Mapping[str, Json]], Json]]
 
 
 def custom_tool(definition: Mapping[str, Json], wire: str) -> Json:
-    """The custom tool that a definition is, None for one that is called with named arguments.
+    """The custom tool that a definition is, None for one that is called with named arguments, and where an endpoint knows none.
 
     >>> custom_tool({"name": "sql", "description": "", "parameters": {}, "format": {"type": "text"}}, "openai_responses")
     {'type': 'custom', 'name': 'sql', 'description': '', 'format': {'type': 'text'}}
     """
-    if "format" not in definition:
+    if "format" not in definition or wire not in _SPELLED:
         return None
     return _SPELLED[wire]({key: definition[key] for key in ("name", "description")}, definition["format"])

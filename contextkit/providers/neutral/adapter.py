@@ -1,0 +1,73 @@
+"""What an adapter is apart from its words: a model, its parameters, the ways it is told things, and the reading of its answers.
+
+Takes a model's row, parameters and how an endpoint answers. Knows no endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.layout.track import Grammar
+from contextkit.providers.changes.mechanisms import noticing
+from contextkit.providers.late.mechanisms import Asked, announcing
+from contextkit.providers.masking.mechanisms import Endpoint, telling
+from contextkit.providers.provider import Reply
+from contextkit.providers.settings.output import lowered
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """How one endpoint answers."""
+
+    reply: Callable[[Any], Reply]
+    """A response."""
+    is_complete: Callable[[Mapping[str, Json]], bool]
+    """Whether a joined stream reached its end."""
+    usage: Callable[[Mapping[str, Json]], Usage]
+    """Its counters in ours."""
+    joined: Callable[[Iterable[Any]], Mapping[str, Json]]
+    """What a stream's events amount to."""
+    counters: str = "usage"
+    """Field of a response that holds the counters."""
+
+
+class Adapter:
+    """One endpoint and model."""
+
+    answering: ClassVar[Answering]
+    wire: str
+    name: str
+    grammar: Grammar
+    template = 1
+    betas: tuple[str, ...] = ()
+    headers: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, endpoint: Endpoint, params: Mapping[str, Json], model_field: str = "model") -> None:
+        """`model_field` names the model in a body. Raises `UsageError` for a form of reply that cannot be asked for."""
+        self.model, self.betas = endpoint.model, endpoint.betas
+        self.output, fields = lowered(self.wire, params)
+        self.params: Mapping[str, Json] = {model_field: self.model.name, **fields}
+        asked = Asked(self.wire, self.model, self.betas)
+        self.telling, self.announcing = telling(endpoint).name, announcing(asked).name
+        self.noticing = noticing(asked).name
+
+    def reply(self, response: Any) -> Reply:
+        """What the typed method returned, its dict, or what its stream amounted to."""
+        return self.answering.reply(response)
+
+    def is_complete(self, response: Mapping[str, Json]) -> bool:
+        """Whether the model came to an end, its own or a limit's."""
+        return self.answering.is_complete(response)
+
+    def usage(self, response: Mapping[str, Json]) -> Usage:
+        """What a response says it is billed."""
+        return self.answering.usage(response.get(self.answering.counters) or {})
+
+    def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
+        """What stream events amount to."""
+        return self.answering.joined(events)

@@ -1,0 +1,1 @@
+"""How a request reaches an SDK that takes no prepared bytes; every other leaves through `providers/request.py`."""
