@@ -13,9 +13,11 @@ import pytest
 import contextkit
 from contextkit import (
     AnthropicMessages,
+    CacheKey,
     Context,
     ContextKitError,
     FileMemory,
+    Grammar,
     Ledger,
     Log,
     OpenAIChat,
@@ -460,11 +462,29 @@ def test_a_path_of_a_file_store_is_a_name_within_it(value: Any, tmp_path: Path) 
     assert files.read("kept") == "kept"
 
 
+@pytest.mark.parametrize("value", [None, 5, 1.5, True, b"x", "", " ", [], {}, object()], ids=range(10))
+def test_keys_and_grammars_are_of_numbers_and_texts(value: Any) -> None:
+    refused(Grammar.lark, value)
+    refused(Grammar.regex, value)
+    refused(Grammar, value, "start: /a/")
+    refused(lambda: tool(format=value)(said) if value is not None else Grammar("text", "a"))
+    if type(value) is not int:
+        refused(CacheKey, requests_per_minute=value)
+    refused(CacheKey, requests_per_minute=0)
+
+
+def said(text: str) -> str:
+    """Says it."""
+    return text
+
+
 def test_every_public_name_was_tried() -> None:
     tried = {
         "AnthropicMessages",
+        "CacheKey",
         "Context",
         "FileMemory",
+        "Grammar",
         "Ledger",
         "Log",
         "OpenAIChat",

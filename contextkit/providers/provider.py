@@ -49,7 +49,7 @@ class Reply:
     usage: Usage
     """What the provider billed."""
     withheld: Mapping[str, str] = field(default_factory=dict)
-    """Id of earlier reasoning that the model was not shown → why."""
+    """Id of earlier reasoning that the model was not shown, or where it stood in the request → why."""
 
 
 def kept(wire: str, model: str, said: Json, text: str, calls: Iterable[ReplyCall], stop: str = "") -> dict[str, Json]:

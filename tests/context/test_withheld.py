@@ -1,4 +1,4 @@
-"""Reasoning that OpenAI leaves out of a prompt: by the rule of `reasoning.context`, and where a reply says so."""
+"""Reasoning that is left out of a prompt: by the rule of `reasoning.context`, and where a reply says so, OpenAI's or Claude's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anthropic.types.beta import BetaMessage, BetaRawMessageDeltaEvent
 from openai.types.responses import Response
 
-from contextkit import Context, OpenAIResponses
+from contextkit import AnthropicMessages, Context, OpenAIResponses
 from contextkit.canonical import parse
 from contextkit.ledger.judged import judged
+from contextkit.providers.anthropic.reply import joined
 from contextkit.server import LocalServer
 from tests.context.desk import WIRES, Desk, asks, bill, says
 from tests.context.head import SYSTEM, add, shout
@@ -137,3 +139,49 @@ def test_what_was_lost_with_it_is_a_miss_at_the_entry_that_held_it(desk: Desk) -
     assert miss.lost_tokens > 2_000
     context.user("four")
     assert (context.request().predicted.read or 0) > shorter - 300, "what it wrote is what the next one reads"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_thinking_that_claude_says_it_dropped_counts_no_more(running: LocalServer, is_streamed: bool, tmp_path: Path) -> None:
+    running.reset()
+    desk = Desk(WIRES["anthropic"], running)
+    provider = AnthropicMessages("claude-opus-5-5", max_tokens=1024)
+    options: Any = {"system": SYSTEM, "tools": [add, shout], "clock": desk.server.clock.now}
+    context = Context.open(tmp_path / "run", provider, **options)
+    context.user("one")
+    desk.ask(context, {"parts": [THINKS, {"type": "text", "text": "first"}]})
+    context.user("two")
+    request = context.request()
+    row = {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "prefix_binding_mismatch"}
+    answer = {
+        "id": "msg_2", "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": [{"type": "text", "text": "second"}],
+        "stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 9, "output_tokens": 2}, "input_transformations": [row],
+    }  # fmt: skip
+    context.receive(joined(streamed(answer)) if is_streamed else strictly(BetaMessage, answer), request)
+    [name] = parse(context.log[-1].body)["withheld"]
+    assert [remark.text for remark in context.ledger.remarks] == ["reasoning removed: prefix_binding_mismatch"]
+    context.close()
+    context = Context.open(tmp_path / "run", provider, **options)
+    context.user("three")
+    after = context.request()
+    assert b'"thinking"' in after.body and len(name) == 16
+    places = [place for place in range(after.layout.n) if b'"thinking"' in after.layout.track.body(place)]
+    assert places and all(place in after.layout.track.silent for place in places)
+    context.close()
+
+
+def streamed(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same as events: what was left out is said with the last delta."""
+    rows = answer["input_transformations"]
+    start = {key: value for key, value in answer.items() if key != "input_transformations"}
+    delta = {"stop_reason": "end_turn", "stop_sequence": None}
+    return [
+        {"type": "message_start", "message": {**start, "content": [], "stop_reason": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": answer["content"][0]["text"]}},
+        {"type": "content_block_stop", "index": 0},
+        strictly(BetaRawMessageDeltaEvent, {
+            "type": "message_delta", "delta": delta, "usage": {"output_tokens": 2}, "input_transformations": rows,
+        }).to_dict(),
+        {"type": "message_stop"},
+    ]  # fmt: skip

@@ -40,7 +40,9 @@ def reply(response: Any) -> Reply:
     calls = tuple(ReplyCall(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use")
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     stop = STOPS.get(message.get("stop_reason") or "", "done")
-    return Reply(message["id"], Native(WIRE, message["model"], canonical(blocks)), text, calls, stop, usage(message.get("usage") or {}))
+    gone = {row["path"]: row["reason"] for row in message.get("input_transformations") or () if row["type"] == "thinking_dropped"}
+    native = Native(WIRE, message["model"], canonical(blocks))
+    return Reply(message["id"], native, text, calls, stop, usage(message.get("usage") or {}), gone)
 
 
 _TITLES = {
@@ -116,7 +118,8 @@ def _block_ended(message: dict[str, Json], event: Mapping[str, Json]) -> None:
 
 
 def _message_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
-    message.update({key: value for key, value in event["delta"].items() if value is not None})
+    said = {**event["delta"], "input_transformations": event.get("input_transformations")}
+    message.update({key: value for key, value in said.items() if value is not None})
     known = {key: value for key, value in (event.get("usage") or {}).items() if value is not None}
     message["usage"] = {**(message.get("usage") or {}), **known}
 

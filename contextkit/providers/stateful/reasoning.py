@@ -1,15 +1,17 @@
-"""Which reasoning the Responses API leaves out of a prompt: by rule, and where a reply says so.
+"""Which reasoning an API leaves out of a prompt: by rule, and where a reply says so.
 
 Takes parameters, replies and requests; gives what the model saw. The wire keeps what the log holds: the API decides anew each time.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 
 from contextkit.canonical import Json, parse
+from contextkit.layout.divergence import path_of
 from contextkit.layout.track import Track
 from contextkit.models import Model
 from contextkit.providers.provider import Provider
@@ -43,24 +45,40 @@ class Seen:
     request: Request
     """With a prompt that does not count what was left out."""
     withheld: tuple[str, ...]
-    """Ids of reasoning that should have been in it and was not."""
+    """Names of reasoning that should have been in it and was not: ids on Responses, digests of signatures on Messages."""
     reasons: tuple[str, ...]
-    """Why, each reason once: `prefix_mismatch`, `model_mismatch`, …"""
+    """Why, each reason once: `prefix_mismatch`, `prefix_binding_mismatch`, …"""
 
 
 def seen(request: Request, provider: Provider, withheld: Mapping[str, str]) -> Seen:
-    """`request` as its reply says it was read: without what was `withheld` (id → why), as far as it was counted."""
-    found = named_in(request.layout.track, withheld) if withheld and request.wire == provider.wire else {}
+    """`request` as its reply says it was read: without what was `withheld` (id, or path in the body → why), as far as it counted."""
+    whys = _by_name(request.layout.track, withheld) if withheld and request.wire == provider.wire else {}
+    found = named_in(request.layout.track, whys)
     if not found:
         return Seen(request, (), ())
     track = request.layout.track.rewound(request.layout.n)
     track.withhold(found.values())
     layout, other = replace(request.layout, track=track), copy(request)
     other.layout, other.prompt = layout, provider.prompt(layout, request.params)
-    return Seen(other, tuple(found), tuple(dict.fromkeys(withheld[name] for name in found)))
+    return Seen(other, tuple(found), tuple(dict.fromkeys(whys[name] for name in found)))
 
 
 def named_in(track: Track, names: Collection[str]) -> dict[str, int]:
-    """Ids among `names` of reasoning that counts in a prompt → its segment."""
-    ids = {str(parse(track.body(index)).get("id")): index for index in track.pieces_thinking}
-    return {name: ids[name] for name in names if name in ids}
+    """Names among `names` of reasoning that counts in a prompt → its segment."""
+    known = {_name(track, index): index for index in track.pieces_thinking} if names else {}
+    return {name: known[name] for name in names if name in known}
+
+
+def _by_name(track: Track, withheld: Mapping[str, str]) -> dict[str, str]:
+    """Why by name: Anthropic says where in this body a block stood (anthropic/types/beta/beta_thinking_dropped_input_transformation.py)."""
+    if not any(place.startswith("messages.") for place in withheld):
+        return dict(withheld)
+    at = {path_of(track, index).replace("[", ".").replace("]", ""): index for index in track.pieces_thinking}
+    return {_name(track, at[place]): why for place, why in withheld.items() if place in at}
+
+
+def _name(track: Track, index: int) -> str:
+    """The item's id; where it has none, a digest of what seals it."""
+    block = parse(track.body(index))
+    sealed = str(block.get("signature") or block.get("data") or block.get("thinking"))
+    return str(block.get("id") or hashlib.sha256(sealed.encode()).hexdigest()[:16])
