@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from contextkit.models import MODELS, register
+
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(threads, "1")  # before NumPy is loaded: other tests run beside, and two threads for small products are slower
 
@@ -33,6 +35,7 @@ def pytest_collection_finish() -> None:
     """What was collected stays to the end: the garbage collector need not walk it again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20, 20)  # and what tests make is mostly gone when they end
 
 
 @pytest.fixture(scope="session")
@@ -60,11 +63,14 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys, "argv", [f"{name}.py"])
         for key in [key for key in os.environ if key.startswith(("ANTHROPIC_", "OPENAI_", "CLAUDE", "GEMINI_", "AWS_"))]:
             monkeypatch.delenv(key)
-        code = None
+        known, code = dict(MODELS), None
         try:
             runpy.run_path(str(EXAMPLES_FOLDER / f"{name}.py"), run_name="__main__")
         except SystemExit as ended:
             code = ended.code
+        finally:
+            for model in known.values():
+                register(model)
         said = capsys.readouterr()
         assert (code or 0, said.err) == (0, "")
         return said.out
