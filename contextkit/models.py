@@ -318,8 +318,8 @@ def register(model: Model) -> None:
     """Put the user's own row into `MODELS`; one of the same name is replaced.
 
     >>> from dataclasses import replace
-    >>> register(replace(model_named("gpt-4o"), name="gpt-4o-2024-08-06", source="https://platform.openai.com/docs/models"))
-    >>> model_named("gpt-4o-2024-08-06").granularity_tokens
+    >>> register(replace(model_named("gpt-4o"), name="our-gpt-4o", source="https://platform.openai.com/docs/models"))
+    >>> model_named("our-gpt-4o").granularity_tokens
     128
     """
     _MODELS[model.name] = model

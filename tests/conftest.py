@@ -31,6 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("laws", max_examples=EXAMPLES[config.getoption("--full")], deadline=None, suppress_health_check=slow)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: a test in a hundred waits for a process of its own."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish() -> None:
     """What was collected stays to the end: the garbage collector need not walk it again and again."""
     gc.collect()
