@@ -169,29 +169,32 @@ class FileChanged(Change):
 class Changes:
     """The last change of each kind that the prompt says; fed every entry of a log, in order."""
 
-    __slots__ = ("_last", "_lost")
+    __slots__ = ("_holding", "_last", "_lost")
 
     def __init__(self, log: Iterable[Entry] = ()) -> None:
         self._last: dict[str, tuple[bytes, int]] = {}
+        self._holding: dict[str, bytes] = {}
+        """Subject → body of the notice that holds until another one about it comes; those for a while change nothing here."""
         self._lost: dict[str, bytes] = {}
-        """Subject → body of a notice that holds on and that an epoch took out of the prompt."""
+        """Those of them that an epoch took out of the prompt."""
         for entry in log:
             self.feed(entry)
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry; an epoch takes what was told out of the prompt."""
         if entry.kind == "epoch":
-            told = {subject: self._last[subject][0] for subject in _LASTING if subject in self._last}
-            self._lost |= {subject: body for subject, body in told.items() if "until" not in parse(body)}
-            self._last = {}
-        elif entry.kind == "notice" and (event := parse(entry.body).get("event")):
-            self._last[_subject(event)] = entry.body, entry.sequence
-            self._lost.pop(_subject(event), None)
+            self._last, self._lost = {}, dict(self._holding)
+        elif entry.kind == "notice" and (event := (body := parse(entry.body)).get("event")):
+            subject = _subject(event)
+            self._last[subject] = entry.body, entry.sequence
+            if subject in _LASTING and "until" not in body:
+                self._holding[subject] = entry.body
+                self._lost.pop(subject, None)
 
     @property
     def output(self) -> Json:
         """The event that says the form of replies, None where none does."""
-        said = self._last[_OUTPUT][0] if _OUTPUT in self._last else self._lost.get(_OUTPUT)
+        said = self._last[_OUTPUT][0] if _OUTPUT in self._last else self._holding.get(_OUTPUT)
         return None if said is None else parse(said)["event"]
 
     def due(self) -> tuple[Kind, Json] | None:

@@ -93,23 +93,24 @@ def head_of(request: Any) -> bytes:
     return bytes(request.layout.track.wire[: request.layout.track.ends[n - 1]])
 
 
-def test_the_head_never_moves_and_the_hit_rate_stays(road: Road, desk: Desk) -> None:
+def test_the_head_never_moves_and_the_hit_rate_stays(road: Road, desk: Desk, request: pytest.FixtureRequest) -> None:
+    n_turns, n_words, first, second = (30, 20, 9, 20) if request.config.getoption("--full") else (12, 60, 4, 8)
     rates = {}
     for has_late in (False, True):
         desk.server.reset()
         context, heads, before = begun(road, desk), set(), b""
-        for turn in range(12):
-            context.user(f"Question {turn}. " * 60)
-            if has_late and turn in (4, 8):
-                context.late_tools([weather] if turn == 4 else [weather, forecast])
-            name = call_of(road, "weather", {"city": "Ghent"}) if has_late and turn >= 4 else ("add", {"a": 1, "b": turn})
+        for turn in range(n_turns):
+            context.user(f"Question {turn}. " * n_words)
+            if has_late and turn in (first, second):
+                context.late_tools([weather] if turn == first else [weather, forecast])
+            name = call_of(road, "weather", {"city": "Ghent"}) if has_late and turn >= first else ("add", {"a": 1, "b": turn})
             for script in (asks(name), says(f"Answer {turn}. " * 20)):
-                request = desk.ask(context, script)
-                whole = bytes(request.layout.track.wire[: request.layout.n_bytes])
+                sent = desk.ask(context, script)
+                whole = bytes(sent.layout.track.wire[: sent.layout.n_bytes])
                 assert whole.startswith(before)
-                heads.add(head_of(request))
+                heads.add(head_of(sent))
                 before = whole
-                assert faults(road.params, parse(request.body)) == []
+                assert faults(road.params, parse(sent.body)) == []
                 for call in context.calls:
                     context.result(call, call.run())
         assert len(heads) == 1

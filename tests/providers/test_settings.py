@@ -43,17 +43,23 @@ def test_an_effort_is_set_where_it_is_said_and_keys_nothing_before() -> None:
     assert request.predicted.read == plain.predicted.read and "output_config" not in request.params and status(request)
 
 
-def test_an_effort_holds_through_a_compaction_and_one_for_a_turn_does_not() -> None:
-    for lasts, kinds in (({}, ["epoch", "notice"]), ({"until_user": True}, ["assistant", "epoch"])):
-        loop = Loop(claude())
-        loop.context.user("Go.")
-        loop.context.notice(EffortChanged("low"), **lasts)
-        loop.reply(("text", "Gone."))
-        loop.context.compact("It went.")
-        assert [entry.kind for entry in loop.context.log[-2:]] == kinds
-        loop.context.user("On.")
-        said = [message.get("output_config") for message in loop.context.request()["messages"]]
-        assert said.count({"effort": "low"}) == (not lasts)
+@pytest.mark.parametrize(("told", "kinds", "efforts"), [
+    ([("low", False)], ["epoch", "notice"], ["low"]), ([("low", True)], ["assistant", "epoch"], []),
+    ([("low", False), ("high", True)], ["epoch", "notice"], ["low"]), ([("low", False), ("high", False)], ["epoch", "notice"], ["high"]),
+])  # fmt: skip
+def test_an_effort_holds_through_a_compaction_and_one_for_a_turn_does_not(
+    told: list[tuple[str, bool]], kinds: list[str], efforts: list[str]
+) -> None:
+    loop = Loop(claude())
+    loop.context.user("Go.")
+    for effort, is_for_a_turn in told:
+        loop.context.notice(EffortChanged(effort), until_user=is_for_a_turn)
+    loop.reply(("text", "Gone."))
+    loop.context.compact("It went.")
+    assert [entry.kind for entry in loop.context.log[-2:]] == kinds
+    loop.context.user("On.")
+    said = [message["output_config"]["effort"] for message in loop.context.request()["messages"] if "output_config" in message]
+    assert said == efforts
 
 
 def test_words_for_one_turn_stay_in_the_array_and_leave_the_prompt() -> None:

@@ -89,7 +89,7 @@ def _call(line: dict[str, Any]) -> Recorded:
 def test_a_real_session_is_billed_as_the_rules_say(
     provider: str, session: Path, recorded: list[Recorded], request: pytest.FixtureRequest
 ) -> None:
-    """Anthropic always, OpenAI's endpoints with `--full` (the beginning on each of them is in tests/cli/test_replay.py)."""
+    """Anthropic always, OpenAI's endpoints with `--full`."""
     if provider != "anthropic" and not request.config.getoption("--full"):
         pytest.skip("OpenAI's endpoints over the whole session: with --full")
     watch = Watch(Oracle({"anthropic": "anthropic_messages"}.get(provider, provider.replace("-", "_"))), recorded)
@@ -103,6 +103,20 @@ def test_a_real_session_is_billed_as_the_rules_say(
     check_that_failed_replies_are_billed_and_not_kept(context, ledger, recorded)
     check_that_only_compactions_break_the_prefix(context, watch)
     check_agreement_with_the_record(provider, ours, ledger, recorded)
+
+
+@pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
+def test_the_beginning_of_a_real_session_is_billed_as_the_rules_say(
+    provider: str, session: Path, recorded: list[Recorded], tmp_path: Path
+) -> None:
+    """150 lines, 68 calls, where the whole session takes --full."""
+    path = tmp_path / "beginning.jsonl"
+    path.write_bytes(b"".join(session.read_bytes().splitlines(keepends=True)[:150]))
+    watch = Watch(Oracle(provider.replace("-", "_")), recorded)
+    _, ledger = replayed(path, provider, MODELS[provider], "direct", observe=watch)
+    ours = [bill_of(exchange.usage) for exchange in ledger]
+    assert (len(ours), watch.moved) == (68, []) and any(bill[1] for bill in ours)
+    assert [(call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]] == []
 
 
 @contextmanager

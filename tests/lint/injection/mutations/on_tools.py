@@ -183,7 +183,7 @@ _VALUES: tuple[Callable[[Random], str], ...] = (
     lambda rng: f"Runs in /tmp/session-{rng.getrandbits(64):016x}.",
     lambda rng: f"The preview is at http://localhost:{rng.randint(20000, 65000)}/.",
     lambda rng: f"Today is 2026-0{rng.randint(1, 9)}-{rng.randint(10, 28)}.",
-    lambda rng: f"Files of this run lie in /home/{rng.choice(('ana', 'ben', 'eva'))}{rng.randint(1, 99)}/work/{rng.randint(1, 9999)}.",
+    lambda rng: f"Files of this run lie in /home/{rng.choice(('ana', 'ben', 'eva'))}{rng.randint(1, 99)}/runs/{rng.randint(1, 9999)}.",
 )
 
 
