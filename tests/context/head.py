@@ -20,3 +20,15 @@ def shout(text: str) -> str:
     if not text:
         raise ValueError("nothing to shout")
     return text.upper()
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"rain in {city}"
+
+
+@tool
+async def forecast(city: str, days: int = 1) -> str:
+    """The weather to come."""
+    return f"sun in {city} after {days}"

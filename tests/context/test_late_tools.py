@@ -22,7 +22,7 @@ from contextkit.server import LocalServer
 from contextkit.tools.late import call_tool, deferred, found_tools
 from contextkit.tools.phases import Phase, Phases
 from tests.context.desk import WIRES, Desk, asks, says
-from tests.context.head import SYSTEM, add
+from tests.context.head import SYSTEM, add, forecast, weather
 from tests.providers.strict import faults
 
 
@@ -62,18 +62,6 @@ def road(request: pytest.FixtureRequest) -> Road:
 def desk(road: Road, running: LocalServer) -> Desk:
     running.reset()
     return Desk(WIRES[road.wire], running)
-
-
-@tool
-def weather(city: str) -> str:
-    """The weather in a city."""
-    return f"rain in {city}"
-
-
-@tool
-async def forecast(city: str, days: int = 1) -> str:
-    """The weather to come."""
-    return f"sun in {city} after {days}"
 
 
 def begun(road: Road, desk: Desk, *said: str, **options: Any) -> Context:

@@ -18,20 +18,8 @@ from contextkit.server import LocalServer
 from contextkit.tools.late import call_tool, tool_search
 from contextkit.tools.phases import Phase, Phases
 from tests.context.desk import WIRES, Desk, asks, honest, says
-from tests.context.head import SYSTEM, add
+from tests.context.head import SYSTEM, add, forecast, weather
 from tests.providers.strict import faults
-
-
-@tool
-def weather(city: str) -> str:
-    """The weather in a city."""
-    return f"rain in {city}"
-
-
-@tool
-async def forecast(city: str, days: int = 1) -> str:
-    """The weather to come."""
-    return f"sun in {city} after {days}"
 
 
 @tool(format="text")
