@@ -1,0 +1,91 @@
+"""All files of a tree: those that may matter first, then those that they import, on all cores.
+
+Takes files, gives the `Module` of each; knows nothing of what is looked for in them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+
+from contextkit.lint.config import LintConfig
+from contextkit.lint.source.reading.files import SourceFile
+from contextkit.lint.source.reading.reader import MAX_BYTES, Reader, Task, room_to_recurse
+from contextkit.lint.source.reading.workers import MOST_CHUNKS, can_fork, n_processors, shared
+from contextkit.lint.source.summary import Module
+from contextkit.lint.source.watch.watching import CodedPattern
+
+_STARTED, _FORKED = 750_000, 25_000
+"""Bytes of source that are worth another process: a new one that imports everything, and a copy of this one."""
+_CHUNK = 1_000_000
+"""Bytes of source one process takes at a time, at most."""
+_TURNS = 6
+"""Chunks for each process at least, so that none waits long for the last."""
+
+_reader: list[Reader] = []
+"""The reader of this process."""
+
+
+def read_all(
+    files: Sequence[SourceFile],
+    config: LintConfig,
+    patterns: tuple[CodedPattern, ...],
+    jobs: int | None,
+    progress: Callable[[int, int], None],
+) -> list[Module]:
+    """The module of each file, in order, read here and by up to `jobs` processes in all; `progress` gets (files done, files in all).
+
+    A file without a word of ours is passed over at first; it is read when one that was read imports it, for what it wraps.
+    """
+    _begin(Task(patterns, config, frozenset(file.name.partition(".")[0] for file in files)))
+    by_path: dict[str, Module] = {}
+    wanted = files
+    while wanted:
+        for modules in _work(wanted, jobs or n_processors(), is_wanted=bool(by_path)):
+            by_path.update((module.path, module) for module in modules)
+            progress(len(by_path), len(files))
+        wanted = _imported_unread(files, by_path)
+    return [by_path[file.path] for file in files]
+
+
+def _imported_unread(files: Sequence[SourceFile], modules: dict[str, Module]) -> list[SourceFile]:
+    """Files passed over so far that a file that was read imports."""
+    unread = {module.name for module in modules.values() if module.is_unread}
+    if not unread:
+        return []
+    imported = {name for module in modules.values() for full in module.names.values() for name in (full, full.rpartition(".")[0])}
+    found = unread & imported
+    return [file for file in files if file.name in found and modules[file.path].is_unread]
+
+
+def _work(files: Sequence[SourceFile], jobs: int, *, is_wanted: bool) -> Iterator[list[Module]]:
+    n_bytes = sum(min(file.n_bytes, MAX_BYTES) for file in files)
+    n_processes = max(1, min(jobs, n_bytes // (_FORKED if can_fork() else _STARTED)))
+    chunks = [(chunk, is_wanted) for chunk in _chunks(files, n_bytes, n_processes)]
+    return shared(_read_chunk, chunks, n_processes, _begin, _reader[0].task)
+
+
+def _chunks(files: Sequence[SourceFile], n_bytes: int, n_processes: int) -> Iterator[list[SourceFile]]:
+    most = max(min(_CHUNK, n_bytes // (_TURNS * n_processes)), n_bytes // MOST_CHUNKS) if n_processes > 1 else _CHUNK
+    chunk: list[SourceFile] = []
+    size = 0
+    for file in files:
+        chunk.append(file)
+        size += min(file.n_bytes, MAX_BYTES)
+        if size >= most:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _begin(task: Task) -> None:
+    """A reader for a task."""
+    _reader[:] = [Reader(task)]
+
+
+def _read_chunk(chunk: tuple[Sequence[SourceFile], bool]) -> list[Module]:
+    files, is_wanted = chunk
+    with room_to_recurse(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [_reader[0].read(file, is_wanted=is_wanted) for file in files]
