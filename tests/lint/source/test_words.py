@@ -8,12 +8,12 @@ from pathlib import Path
 import contextkit.lint.source.detect as linted
 from contextkit.lint.source.watch.words import ANYWHERE, Words
 
-LOOKED_FOR = (b"a", b"as", b"find", b"findings", b"modul", b"ule", b"SMALL", b"nowhere", b"file")
+LOOKED_FOR = (b"a", b"as", b"find", b"findings", b"indin", b"modul", b"ule", b"small", b"nowhere", b"file")
 
 
 def standing(text: bytes) -> set[bytes]:
     """Those that stand in a name of a text, one by one."""
-    names = re.findall(rb"\w+", text)
+    names = re.findall(rb"\w+", text.lower())
     return {word for word in LOOKED_FOR if any(word in name for name in names)}
 
 

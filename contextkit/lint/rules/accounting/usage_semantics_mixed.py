@@ -92,5 +92,6 @@ def _said(sent: Sent, message: str) -> Evidence:
 
 HAZARD = Hazard(
     "CKA01", "usage-semantics-mixed", "A", "note",
-    source=(Pattern((ast.BinOp,), _added, ("cached_tokens", "cache_read_input_tokens")),), requests=(RequestRule("step", _counted_twice),),
+    source=(Pattern((ast.BinOp,), _added, ("cached_tokens", "cache_read_input_tokens"), is_near=True),),
+    requests=(RequestRule("step", _counted_twice),),
 )  # fmt: skip

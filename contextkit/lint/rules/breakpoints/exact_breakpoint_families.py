@@ -86,5 +86,6 @@ def _is_marked(sent: Sent, head: int) -> bool:
 
 HAZARD = Hazard(
     "CKB13", "exact-breakpoint-families", "A", "error",
-    source=(Pattern((ast.Call,), _without_breakpoint, ("responses.create",)),), requests=(RequestRule("session", _written_again),),
+    source=(Pattern((ast.Call,), _without_breakpoint, ("responses.create",), also=(("instructions",),)),),
+    requests=(RequestRule("session", _written_again),),
 )  # fmt: skip

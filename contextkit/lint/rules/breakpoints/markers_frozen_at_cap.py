@@ -37,7 +37,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.marking import constant, marker_sets, takes_markers_off
+from contextkit.lint.rules.marking import MARKER_KEYS, constant, marker_sets, takes_markers_off
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, in_messages, marks_of, n_tokens, reach
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
@@ -88,5 +88,6 @@ def _turns_behind(sent: Sent, index: int) -> int:
 
 HAZARD = Hazard(
     "CKB04", "markers-frozen-at-cap", "A", "warning",
-    source=(Pattern((ast.If,), _added_while_few, ("cache_control",)),), requests=(RequestRule("step", _frozen),),
+    source=(Pattern((ast.If,), _added_while_few, ("cache_control",), also=(tuple(sorted(MARKER_KEYS)),)),),
+    requests=(RequestRule("step", _frozen),),
 )  # fmt: skip

@@ -36,7 +36,7 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.marking import is_marker_target, resolved
+from contextkit.lint.rules.marking import MARKER_KEYS, is_marker_target, resolved
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_tokens, reach, was_marked
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
@@ -78,5 +78,6 @@ def _new_anchor(step: Step) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKB05", "moving-mid-anchor", "A", "error",
-    source=(Pattern((ast.Assign,), _computed_anchor, ("cache_control", "cachePoint")),), requests=(RequestRule("step", _new_anchor),),
+    source=(Pattern((ast.Assign,), _computed_anchor, ("cache_control", "cachePoint"), also=(tuple(sorted(MARKER_KEYS)),)),),
+    requests=(RequestRule("step", _new_anchor),),
 )  # fmt: skip

@@ -75,5 +75,5 @@ def _unmarkable(sent: Sent) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKB12", "unmarkable-block", "D", "error",
-    source=(Pattern((ast.Dict,), _marked, ("cache_control",)),), requests=(RequestRule("call", _unmarkable),),
+    source=(Pattern((ast.Dict,), _marked, ("cache_control",), is_near=True),), requests=(RequestRule("call", _unmarkable),),
 )  # fmt: skip

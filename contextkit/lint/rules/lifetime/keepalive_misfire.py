@@ -36,6 +36,7 @@ from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import asks_nothing, by_session, left_by, read
+from contextkit.lint.rules.callsites import in_any_case
 from contextkit.lint.rules.lifetimes import finds_entry_of, has_kin_head
 from contextkit.lint.rules.marking import constant, says
 from contextkit.lint.rules.marks import has_markers, marks_of, n_tokens
@@ -45,6 +46,8 @@ from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 _INTERVAL = re.compile(
     r"(?i)^_*(?:\w*cache\w*_)?(?:keep_?alive|keep_?warm|refresh|ping|heartbeat|warm\w*)\w*(?:seconds|secs|_sec|_s|interval|period|every|minutes)\w*$"
 )
+_NAMES = in_any_case("keep", "refresh", "ping", "heartbeat", "warm")
+"""One of these stands in every name that `_INTERVAL` matches."""
 _LEAST_TOKENS, _LONG = 500, 3600
 _SHORT = {False: 300, True: 5}
 """Five minutes, in seconds and, by the name, in minutes."""
@@ -99,6 +102,6 @@ def _finding(last: Sent, sent: Sent) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKL07", "keepalive-misfire", "A", "warning",
-    source=(Pattern((ast.Assign,), _as_long_as_the_lifetime, ("cache_control", "cachePoint")),),
+    source=(Pattern((ast.Assign,), _as_long_as_the_lifetime, ("cache_control", "cachePoint"), also=(_NAMES,)),),
     requests=(RequestRule("session", _misfired),), confirmed_by=("tools_changed", "system_changed", "messages_changed"),
 )  # fmt: skip

@@ -47,7 +47,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA
 from contextkit.lint.rules.shapes import differing_strings, paired
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, messages_of
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, keyword, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
@@ -120,7 +120,8 @@ def _has_quality(call: ast.Call) -> bool:
 
 HAZARD = Hazard(
     "CKM19", "image-re-encoded", "A", "error",
-    source=(Pattern(FUNCTIONS, _each_time, ("resize", "thumbnail", "quality=", "compress_image")),),
+    source=(Pattern(FUNCTIONS, _each_time, ("resize", "thumbnail", "quality=", "compress_image"),
+                    also=(("resize", "thumbnail", "quality", "format", "compress_image"), IN_HISTORY)),),
     requests=(RequestRule("change", _encoded, 9),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

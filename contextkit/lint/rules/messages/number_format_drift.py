@@ -71,7 +71,7 @@ def _read_otherwise(call: ast.Call, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM30", "number-format-drift", "I", "note",
-    source=(Pattern((ast.Call,), _read_otherwise, ("parse_float", "parse_int")),),
+    source=(Pattern((ast.Call,), _read_otherwise, ("parse_float", "parse_int"), is_near=True),),
     requests=(RequestRule("change", _reprinted, 11),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

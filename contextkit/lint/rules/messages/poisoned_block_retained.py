@@ -101,7 +101,8 @@ def _filters(node: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKM24", "poisoned-block-retained", "B", "warning",
-    source=(Pattern((ast.ExceptHandler,), _for_this_request, ("BadRequest", "APIStatus", "InvalidRequest", "Unprocessable")),),
+    source=(Pattern((ast.ExceptHandler,), _for_this_request, ("BadRequest", "APIStatus", "InvalidRequest", "Unprocessable"),
+                    also=(("BadRequest", "APIStatus", "InvalidRequest", "Unprocessable", "ContentPolicy", "HTTPStatus"),)),),
     requests=(RequestRule("change", _refused, 16), RequestRule("change", _alternates, 16)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

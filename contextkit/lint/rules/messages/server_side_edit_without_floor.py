@@ -72,6 +72,6 @@ def _no_floor(edit: ast.Dict, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM28", "server-side-edit-without-floor", "D", "warning",
-    source=(Pattern((ast.Dict,), _no_floor, ("clear_tool_uses",)),),
+    source=(Pattern((ast.Dict,), _no_floor, ("clear_tool_uses",), is_near=True),),
     requests=(RequestRule("call", _without_floor),),
 )  # fmt: skip

@@ -212,7 +212,8 @@ def _trimmed(call: ast.Call, view: View) -> Iterator[Hit]:
 HAZARD = Hazard(
     "CKM04", "sliding-window", "A", "error",
     source=(
-        Pattern((ast.Subscript,), _slice, ("[-",)), Pattern((ast.Assign, ast.AnnAssign), _queue, ("deque(",)),
+        Pattern((ast.Subscript,), _slice, ("[-",), is_near=True),
+        Pattern((ast.Assign, ast.AnnAssign), _queue, ("deque(",), is_near=True),
         Pattern((ast.Call,), _trimmed, ("trim_messages", *_KEEPERS), is_near=True),
     ),
     requests=(RequestRule("change", _moved, 46),),

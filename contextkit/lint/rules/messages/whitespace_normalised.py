@@ -113,7 +113,7 @@ HAZARD = Hazard(
     "CKM15", "whitespace-normalised", "A", "error",
     source=(
         Pattern(FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace("), is_near=True, also=(IN_HISTORY, ("content",))),
-        Pattern((ast.Dict,), _of_the_reply, ("strip()",)),
+        Pattern((ast.Dict,), _of_the_reply, ("strip()",), also=(("strip", "dedent", "whitespace"), ("assistant",))),
     ),
     requests=(RequestRule("change", _folded, 14),),
     confirmed_by=("messages_changed", "input_changed"),

@@ -36,7 +36,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.callsites import in_any_case, last_name
 from contextkit.lint.rules.settings import is_other_model, moved, outlives_pin
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
@@ -44,6 +44,8 @@ from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 _PIN = re.compile(
     r"(?:sticky|affinity|pin|pinned)_(?:\w+_)?(?:ttl|seconds|secs|timeout|expiry|lifetime)(?:_\w+)?$|^default_in_memory_ttl$", re.IGNORECASE
 )
+_PIN_WORDS = in_any_case("sticky", "affinity", "pin", "in_memory_ttl")
+"""One of these stands in every name that `_PIN` matches."""
 _LONG = (b'"ttl": "1h"', b"'ttl': '1h'", b'ttl="1h"', b"ttl='1h'", b'"ttl":"1h"')
 _HOUR = 3600
 
@@ -68,5 +70,5 @@ def _short_pin(node: ast.Assign | ast.keyword, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKR02", "affinity-shorter-than-ttl", "A", "warning",
-    source=(Pattern((ast.Assign, ast.keyword), _short_pin, ("1h",)),), requests=(RequestRule("step", _forgotten),),
+    source=(Pattern((ast.Assign, ast.keyword), _short_pin, ("1h",), also=(_PIN_WORDS,)),), requests=(RequestRule("step", _forgotten),),
 )  # fmt: skip

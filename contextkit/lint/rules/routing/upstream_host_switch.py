@@ -87,5 +87,5 @@ def _unpinned(node: ast.Call, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKR03", "upstream-host-switch", "A", "error",
-    source=(Pattern((ast.Call,), _unpinned, ("openrouter.ai",)),), requests=(RequestRule("step", _switched),),
+    source=(Pattern((ast.Call,), _unpinned, ("openrouter.ai",), also=(("base_url",),)),), requests=(RequestRule("step", _switched),),
 )  # fmt: skip

@@ -100,7 +100,7 @@ def _read_anew(call: ast.Call, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKS07", "instruction-file-reload", "A", "warning",
-    source=(Pattern((ast.Call,), _read_anew, _FILES),),
+    source=(Pattern((ast.Call,), _read_anew, _FILES, is_near=True),),
     requests=(RequestRule("change", _named, 20), RequestRule("change", _edited, 74)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -102,7 +102,7 @@ HAZARD = Hazard(
     source=(
         Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
         Pattern((ast.Call,), _selected, ("_tools",), is_near=True),
-        Pattern((ast.ListComp,), _matching, ("tools", "TOOLS")),
+        Pattern((ast.ListComp,), _matching, ("tools", "TOOLS"), also=(("if",),)),
     ),
     requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),
 )  # fmt: skip

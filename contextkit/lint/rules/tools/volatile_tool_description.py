@@ -108,7 +108,7 @@ HAZARD = Hazard(
     "CKT08", "volatile-tool-description", "A", "error",
     source=(
         Flow(_KINDS, ("tool",), "{source} varies and stands in a tool's description"),
-        Pattern((ast.Assign, ast.AugAssign), _edited, ("__doc__",)),
+        Pattern((ast.Assign, ast.AugAssign), _edited, ("__doc__",), is_near=True),
     ),
     requests=(RequestRule("change", _value, 18), RequestRule("change", _short, 35)), confirmed_by=("tools_changed",),
 )  # fmt: skip

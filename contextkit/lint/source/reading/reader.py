@@ -89,10 +89,10 @@ class Reader:
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
 
     def _may_matter(self, source: bytes) -> bool:
-        if any(word in source for word in sinks.FREQUENT):
+        small = source.lower()
+        if any(word in small for word in sinks.WORDS) or any(word in source for word in sinks.CASED_WORDS):
             return True
-        is_named = self.words and self.words.search(source)
-        return bool(is_named or sinks.WORDS.search(source) or _SOURCE_WORDS.search(source) or self.walk.has_a_word(source))
+        return bool(self.words and self.words.search(source)) or bool(_SOURCE_WORDS.search(source)) or self.walk.has_a_word(source)
 
 
 def as_utf8(source: bytes) -> bytes:

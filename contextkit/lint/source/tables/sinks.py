@@ -185,9 +185,7 @@ GROWS: Final[re.Pattern[bytes]] = re.compile(
 )
 """A loop whose body says this is a conversation: what was made before it is frozen for it."""
 
-WORDS: Final[re.Pattern[bytes]] = re.compile(
-    rb"(?i:system|instruct|prompt|messages|tools|history|conversation)|completion|Anthropic|OpenAI|litellm|cache_control|cache_salt|Agent|\.create\(|effort"
-)
-"""A file without any of these holds no sink and no history."""
-FREQUENT: Final = (b"prompt", b"messages", b"Agent", b"system", b"tools")
-"""Some of them that stand in most files, and are found sooner one by one."""
+WORDS: Final = (b"prompt", b"messages", b"system", b"tools", b"instruct", b"history", b"conversation")
+"""A file that holds none of these, in small or capital letters, …"""
+CASED_WORDS: Final = (b"Agent", b"completion", b"OpenAI", b"Anthropic", b".create(", b"litellm", b"effort", b"cache_control", b"cache_salt")
+"""… and none of these, has no sink and no history."""

@@ -69,12 +69,16 @@ class Watching(Assignments):
         """Says once which patterns there are."""
         coded = [(code, pattern, _encoded(pattern)) for code, pattern in patterns]
         every = {longest_name(word) for _, _, groups in coded for group in groups for word in group}
-        self.words = Words({*every, _MARKED, _FROZEN, *_SILENCED})
+        self.words = Words({*every, *map(longest_name, (_MARKED, _FROZEN, *_SILENCED))})
         self.patterns = [self._asked_for(*one) for one in coded]
         self.gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: (one.near,)).items()]
         every_word = dict.fromkeys(word for _, _, groups in coded for word in groups[0])
         self.every_word = [(word, self._bits((word,))) for word in every_word]
         self.asking = self._rows_by(lambda one: one.pattern.nodes)
+        self.every_row = (1 << len(self.patterns)) - 1
+        self.named = [*self._rows_by(lambda one: one.needed).items()]
+        whole = self._rows_by(lambda one: filter(None, (one.words,)))
+        self.written = [(words, rows) for words, rows in whole.items() if any(map(_is_written, words))]
         self.watches: dict[int, _Watch] = {}
         self.shown: dict[tuple[type, int], tuple[list[_Wanted], Handler | None]] = {}
 
@@ -117,20 +121,18 @@ class Watching(Assignments):
         self.file_gates = [(bits, written, those & rows) for bits, written, those in self.gates if those & rows]
         self.may_mark = bool(standing & self.words.bits[_MARKED])
         self.may_freeze = bool(standing & self.words.bits[_FROZEN])
-        self.silencing = [word for word in _SILENCED if standing & self.words.bits[word]]
+        self.silencing = [word for word in _SILENCED if standing & self._bits((word,))]
         self._put_around(rows)
 
     def _rows_in_file(self, standing: int) -> int:
         """The patterns whose words stand in the file, a bit for each."""
-        rows, row = 0, 1
-        for one in self.patterns:
-            for bits in one.needed:
-                if not bits & standing:
-                    break
-            else:
-                if not one.words or any(word in self.source for word in one.words):
-                    rows |= row
-            row <<= 1
+        rows = self.every_row
+        for bits, those in self.named:
+            if not bits & standing:
+                rows &= ~those
+        for words, those in self.written:
+            if those & rows and not any(word in self.source for word in words):
+                rows &= ~those
         return rows
 
     may_freeze: bool = False
