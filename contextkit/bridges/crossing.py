@@ -48,7 +48,7 @@ class Crossing:
         self._told(names)
         if passage is None:
             return None if sent is body else _Unseen(sent)
-        self._notes.leaving(wire, sent)(passage.body)
+        self._notes.leaving(wire, sent if passage.whole is passage.body else passage.whole)(passage.whole)
         return passage
 
     def close(self) -> None:

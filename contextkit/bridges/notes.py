@@ -25,6 +25,7 @@ from contextkit.ledger.recorder import Recorder
 from contextkit.lint.guard.recording import Recording
 from contextkit.models import model_named
 from contextkit.providers import PARSERS
+from contextkit.providers.stateful.histories import named_in
 from contextkit.simulator.reference import reference_cache
 
 
@@ -58,9 +59,12 @@ class Noting(Recording):
         self._lock = RLock()
 
     def leaving(self, wire: str, body: bytes) -> Callable[[bytes], None]:
-        """A body is about to leave: what should it be billed; gives what is told the bytes that are sent."""
+        """A body is about to leave: what should it be billed; gives what is told the bytes that will be kept."""
         try:
-            parsed = PARSERS[wire](parse(body))
+            fields = parse(body)
+            if named_in(fields) is not None:
+                return lambda sent: None  # what the provider keeps of it is not known
+            parsed = PARSERS[wire](fields)
             cache = self._cache(parsed.model)
         except ContextKitError:
             return lambda sent: None

@@ -23,7 +23,8 @@ from typing import Final
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.source.detect import UNREADABLE, find_in_code
+from contextkit.lint.source.detect import find_in_code
+from contextkit.lint.source.reading.reader import UNREADABLE
 
 PACKAGES: Final[dict[str, str]] = {
     "adalflow": "1.1.3", "ag2": "1.2.1", "agency-swarm": "1.11.0", "agent-framework-core": "1.23.0", "agent-zero": "0.1.2",

@@ -76,6 +76,18 @@ def test_async_clients_and_streams_cross_too(server: Any) -> None:
     assert all(exchange.first_byte_at is not None for exchange in bridge.ledger)
 
 
+def test_a_chain_of_responses_is_predicted_with_what_it_goes_on_from(server: Any) -> None:
+    bridge = Bridge(on_break="raise")
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as plain:
+        client, last = bridge.client(plain), ""
+        for turn in range(5):
+            past = {"previous_response_id": last} if last else {}
+            last = client.responses.create(model="gpt-6.1-sol", instructions=SYSTEM, input=f"question {turn}", **past).id
+    assert all(isinstance(exchange.prompt, Outline) and exchange.predicted is not None for exchange in bridge.ledger)
+    read = [(exchange.predicted.read, exchange.usage.read) for exchange in bridge.ledger if exchange.predicted and exchange.usage]
+    assert read == [(billed, billed) for _, billed in read] and read[-1][1] > 1_000
+
+
 def test_a_break_warns_or_stops_the_call(server: Any) -> None:
     with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
         for on_break, told in (("warn", pytest.warns(PrefixWarning, match="CKS01")), ("raise", pytest.raises(PrefixBroken, match="CKS01"))):

@@ -206,6 +206,28 @@ def test_other_vendors_of_openai_s_wire_are_billed_in_their_own_words(tmp_path: 
 # Whatever else passes -----------------------------------------------------------------------------------------------------
 
 
+def test_what_openai_kept_is_judged_and_recorded_whole(tmp_path: Path) -> None:
+    judge = Judged(tmp_path, "https://api.openai.com")
+    asked = {"model": "gpt-6.1-sol", "instructions": LONG}
+
+    def say(number: int, cached: int, **fields: Any) -> Any:
+        said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed",
+                "content": [{"type": "output_text", "text": f"sk-ant-api03-{'x' * 40}", "annotations": []}]}  # fmt: skip
+        usage = {"input_tokens": 12_000 + number, "output_tokens": 5, "total_tokens": 12_005 + number,
+                 "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 12_000 + number - cached},
+                 "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
+        answer = {"id": f"resp_{number}", "object": "response", "status": "completed", "output": [said], "usage": usage}
+        past = {"previous_response_id": f"resp_{number - 1}"} if number else {}
+        return judge.call("/v1/responses", {**fields, "input": f"question {number}", **past}, answer)
+
+    first, second, third = say(0, 0, **asked), say(1, 12_000, **asked), say(2, 0, model="gpt-6.1-sol")
+    assert [[finding["code"] for finding in report["findings"]] for report in (first, second, third)] == [[], [], ["CKS10"]]
+    rows = judge.rows()
+    bodies = [json.loads(row.prompt.request) for row in rows if isinstance(row.prompt, Bodies)]
+    assert {row.session for row in rows} == {rows[0].session} and [len(body["input"]) for body in bodies[1:]] == [3, 5]
+    assert all("previous_response_id" not in body for body in bodies) and b"xxxx" not in judge.path.read_bytes()
+
+
 def test_what_is_no_model_call_is_told_in_sizes_only(tmp_path: Path) -> None:
     seen = Seen()
 

@@ -1,4 +1,4 @@
-"""Calls that the guard does not speak: Gemini, Bedrock, a vendor's own body on Vertex AI, legacy completions, what says only what is new.
+"""Calls the guard does not follow: Gemini, Bedrock, a vendor's own body on Vertex AI, legacy completions, a past that nobody saw.
 
 Takes calls as they depart and end, gives each its conversation, what broke its prefix, and its row. Bodies and bills are read as the
 importers read them, so that a recording says the same however it was made.
@@ -25,13 +25,12 @@ from contextkit.lint.guard.breaks import broken, catalogue, step_of
 from contextkit.lint.guard.wire.bill import bytes_of
 from contextkit.lint.trace.cut import cut
 from contextkit.lint.trace.rule import Sent
+from contextkit.providers.stateful.histories import named_in
 from contextkit.server.proxy.passage import Departed, Ended
 
 MOST_CONVERSATIONS, MOST_KEPT_BYTES = 256, 1 << 26
 """Conversations whose last request is kept, and bytes of them together."""
 _BINARY = "application/vnd.amazon.eventstream"
-_STATEFUL = ("previous_response_id", "conversation")
-"""Fields of requests whose past is kept by the provider: nothing can be compared."""
 _EXCEPTION = re.compile(rb":exception-type\x07..([\w.-]{1,64})", re.DOTALL)
 """How Bedrock ends a stream that failed (botocore/eventstream.py)."""
 
@@ -87,7 +86,7 @@ class Elsewhere:
                         _failure(answer, ended))  # fmt: skip
 
     def _session(self, wire: str, model: str, fields: dict[str, Any]) -> str:
-        if not fields or any(fields.get(name) is not None for name in _STATEFUL):
+        if not fields or named_in(fields) is not None:
             self._n_alone += 1
             return f"{self.run}-alone-{self._n_alone}"
         family = wire.partition("_")[0]

@@ -55,8 +55,8 @@ class _Rows(Recording):
         self.row: Exchange | None = None
 
     def keep(self, exchange: Exchange, body: bytes) -> None:
-        """Take it."""
-        self.row = exchange
+        """Take it, with what the provider had kept of it put back."""
+        self.row = replace(exchange, prompt=Bodies(redacted(body)))
 
 
 class Judging:
@@ -101,8 +101,9 @@ class Judging:
         self._findings = begun.findings
         exchange = self._row(begun, call)
         remarks = [Remark("repair", exchange.id, _undo(begun))] if begun.call.before is not None else []
-        self._record(*remarks, replace(exchange, prompt=Bodies(begun.body)))
-        self._pending.append(exchange)
+        is_as_sent = bool(remarks) or exchange.prompt is None  # what was repaired is told by its places in the body that was sent
+        self._record(*remarks, replace(exchange, prompt=Bodies(begun.body)) if is_as_sent else exchange)
+        self._pending.append(replace(exchange, prompt=None))
         seen = next(self._judged)
         self._tally.add(seen)
         self._breaks.update(finding.code for finding in begun.findings)

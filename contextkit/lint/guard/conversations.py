@@ -18,6 +18,8 @@ from contextkit.lint.guard.judging import Answered
 from contextkit.lint.trace.compare import is_same
 from contextkit.lint.trace.conversations import kinship
 from contextkit.lint.trace.rule import Block, Sent
+from contextkit.providers.stateful.continuing import PREVIOUS
+from contextkit.providers.stateful.histories import Unknown
 
 MOST, MOST_BYTES = 64, 1 << 26
 """Conversations kept, and bytes of their bodies: the quietest go first."""
@@ -54,7 +56,9 @@ class Conversation:
     answered: Answered | None = None
     """The last call with a bill."""
     previous: str = ""
-    """Id of the last response, for the provider's diagnostics."""
+    """Id of the last response."""
+    kept: Unknown | None = None
+    """What its last request went on from, kept by the provider; None where it said everything itself."""
 
     @property
     def n_bytes(self) -> int:
@@ -106,6 +110,11 @@ class Conversations:
         fitting = [(one, pieces) for one in self.of(wire) if (pieces := one.followed_by(body)) is not None]
         return max(fitting, key=lambda pair: len(pair[0].body)) if fitting else None
 
+    def named(self, wire: str, past: Unknown) -> Conversation | None:
+        """The one whose last response, or whose last request, goes by the name that a request gives its past; None where none does."""
+        is_previous = past.field == PREVIOUS
+        return next((one for one in self.of(wire) if (one.previous == past.name if is_previous else one.kept == past)), None)
+
     def name(self) -> str:
         """For a new one."""
         self._numbers += 1
@@ -140,7 +149,8 @@ def resembling(conversations: Conversations, wire: str, sent: Sent, read: Callab
     Whoever goes on repeats what was said last; only a branch, or another conversation, does not. `read` cuts a conversation's last request.
     """
     probes = _probes(sent.blocks)
-    likely = [one for one in conversations.of(wire) if any(probe in one.body for probe in probes)][:_MOST_READ]
+    whole = (one for one in conversations.of(wire) if one.kept is None)
+    likely = [one for one in whole if any(probe in one.body for probe in probes)][:_MOST_READ]
     fitting = [(score, one) for one in likely if (score := _likeness(read(one), sent)) is not None]
     return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 

@@ -21,6 +21,7 @@ from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.guard.breaks import asked_of, broken, call_sent, catalogue, refused, step_of
 from contextkit.lint.guard.conversations import Conversation, Conversations, cut_at_end, markers, resembling
 from contextkit.lint.guard.judging import Answered, billed, expected_tokens, missing_tokens
+from contextkit.lint.guard.pasts import Pasts
 from contextkit.lint.guard.recording import Recording
 from contextkit.lint.guard.tell import Caller, Teller, caller
 from contextkit.lint.guard.wire.asking import asked
@@ -29,11 +30,11 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.trace.naming import UNNAMED, Rules, finding_of
 from contextkit.lint.trace.rule import Sent
 from contextkit.models import MODELS
+from contextkit.providers.stateful.continuing import PREVIOUS
+from contextkit.providers.stateful.histories import Unknown, named_in
 
 PATHS = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
 """End of the path → the wire that is spoken there."""
-_STATEFUL = ("previous_response_id", "conversation")
-"""Fields of requests whose past is kept by the provider: they say only what is new."""
 _KEPT_CUT_BYTES = 1 << 16
 """Larger requests are cut again when they are needed: their blocks would take several times the memory of their bytes."""
 _EXPLAINING = ("breakpoints", "routing", "lifetime", "engine")
@@ -71,7 +72,7 @@ class Departure:
 class Guard:
     """Watches one client."""
 
-    __slots__ = ("_asks", "_clock", "_conversations", "_lock", "_recording", "_rules", "_teller")
+    __slots__ = ("_asks", "_clock", "_conversations", "_lock", "_pasts", "_recording", "_rules", "_teller")
 
     def __init__(
         self, teller: Teller, recording: Recording | None = None, *, asks: bool = False, hazards: Sequence[Hazard] | None = None,
@@ -80,7 +81,7 @@ class Guard:
         """`asks` puts the provider's own diagnostics into requests; `hazards` stands in for the catalogue, `conversations` for few."""
         self._teller, self._recording, self._asks, self._clock = teller, recording, asks, clock
         self._rules = None if hazards is None else Rules(hazards)
-        self._lock = Lock()
+        self._lock, self._pasts = Lock(), Pasts()
         # A ledger goes on from run to run, and the conversations of one run are not those of another.
         run = "watch" if recording is None else f"watch-{token_hex(4)}"
         self._conversations = Conversations(run) if conversations is None else conversations
@@ -110,7 +111,12 @@ class Guard:
             raise
         except ContextKitError:
             return None  # nothing to compare: not a request anybody could read (its provider will say so), or one without its past
-        return Passage(self, conversation, departure, self._asking(conversation, departure))
+        asking = self._asking(conversation, departure)
+        return Passage(self, conversation, departure, asking, asking if self._recording is None else self._whole(asking))
+
+    def _whole(self, body: bytes) -> bytes:
+        with self._lock:
+            return self._pasts.whole(body)
 
     def _compared(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
         with self._lock:
@@ -124,11 +130,12 @@ class Guard:
     def _looked_into(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
         """What does not simply go on is cut into blocks; nothing is remembered of a request that is stopped."""
         sent = replace(call_sent(body, wire, at=at), index=1)
-        if any(sent.body.get(name) is not None for name in _STATEFUL):
-            raise UnreadableRequest("body", "says only what is new, its past is kept by the provider")
-        pieces, back = cut_at_end(body, sent.body, wire)
+        kept = named_in(sent.body)
+        pieces, back = cut_at_end(body, sent.body, wire) if kept is None else ((), b"")
         with self._lock:
-            past = resembling(self._conversations, wire, sent, _read)
+            past = resembling(self._conversations, wire, sent, _read) if kept is None else self._conversations.named(wire, kept)
+            if past is None and kept is not None and kept.field == PREVIOUS:
+                raise UnreadableRequest("body", "goes on from a response that passed by unseen, or that another request went on from")
             before = _read(past) if past else None
             name, turn = (past.name, past.turn + 1) if past else (self._conversations.name(), 1)
         findings = self._findings(before, sent, turn, name, where)
@@ -136,7 +143,7 @@ class Guard:
             self._teller.before(finding, where)
         conversation = past or Conversation(name, wire, "", body, pieces, back, at, 0)
         with self._lock:
-            self._conversations.keep(conversation, lambda one: _advance(one, body, pieces, back, at, sent))
+            self._conversations.keep(conversation, lambda one: _advance(one, body, pieces, back, at, sent, kept))
             return conversation, _departure(conversation, body, at, where, findings)
 
     def _findings(self, before: Sent | None, after: Sent, turn: int, name: str, where: Caller) -> tuple[Finding, ...]:
@@ -159,7 +166,7 @@ class Guard:
 
     # What comes back ------------------------------------------------------------------------------------------------------
 
-    def returned(self, conversation: Conversation, departure: Departure, exchange: Exchange, bill: Bill, body: bytes) -> None:
+    def returned(self, conversation: Conversation, departure: Departure, exchange: Exchange, bill: Bill, passage: Passage) -> None:
         """A call is over: remember what it left in the cache, write it down, and tell what does not fit."""
         usage = billed(bill.usage, departure.model)
         answered = None
@@ -170,7 +177,10 @@ class Guard:
                 conversation.answered = answered
             conversation.previous = bill.id or conversation.previous
         if self._recording is not None:
-            self._recording.keep(exchange, body)
+            if bill.output is not None:
+                with self._lock:
+                    self._pasts.heard(bill.id, passage.body, bill.output)
+            self._recording.keep(exchange, passage.whole)
         for finding in self._afterwards(departure, answered, bill.verdict):
             self._teller.after(finding, departure.where)
 
@@ -200,7 +210,7 @@ class Guard:
         if explained is not None:
             found = finding_of(*explained, other, departure.name, departure.turn, None, should - read)
             return replace(found, detector="provider", place=replace(found.place, caller=str(departure.where)))  # type: ignore[arg-type]
-        missing = missing_tokens(step)
+        missing = missing_tokens(step) if not (departure.findings and named_in(other.params)) else 0
         message = f"{read:,} tokens were read where {read + missing:,} stood in the cache, and nothing in the request explains it"
         code = _UNEXPLAINED.get(MODELS[departure.model].cache, _BEST_EFFORT)
         return Finding(code, message, _place(departure), "provider", cost_tokens=missing) if missing else None
@@ -228,9 +238,9 @@ _NO_VERDICT = {"unavailable", "previous_message_not_found", "comparison_response
 class Passage:
     """One request on its way out and back."""
 
-    __slots__ = ("_bytes", "_conversation", "_departure", "_first_byte_at", "_guard", "_is_over", "_status", "body")
+    __slots__ = ("_bytes", "_conversation", "_departure", "_first_byte_at", "_guard", "_is_over", "_status", "body", "whole")
 
-    def __init__(self, guard: Guard, conversation: Conversation, departure: Departure, body: bytes) -> None:
+    def __init__(self, guard: Guard, conversation: Conversation, departure: Departure, body: bytes, whole: bytes) -> None:
         self._guard, self._conversation, self._departure = guard, conversation, departure
         self._bytes: Bytes | None = None
         self._first_byte_at: float | None = None
@@ -238,6 +248,8 @@ class Passage:
         self._is_over = False
         self.body = body
         """What is sent."""
+        self.whole = whole
+        """The same with what it goes on from, where that is kept by the provider and known; recorded."""
 
     def began(self, status: int, headers: Mapping[str, str]) -> None:
         """The response begins."""
@@ -267,11 +279,13 @@ class Passage:
             None if refused else self._first_byte_at, now, row.provider if row else departure.wire.partition("_")[0], departure.model, None,
             bill.usage, None, failed,
         )  # fmt: skip
-        self._guard.returned(self._conversation, departure, exchange, bill, self.body)
+        self._guard.returned(self._conversation, departure, exchange, bill, self)
 
 
-def _advance(one: Conversation, body: bytes, pieces: tuple[bytes, ...], back: bytes, at: float, sent: Sent | None) -> None:
-    one.body, one.pieces, one.back, one.at = body, pieces, back, at
+def _advance(
+    one: Conversation, body: bytes, pieces: tuple[bytes, ...], back: bytes, at: float, sent: Sent | None, kept: Unknown | None = None
+) -> None:
+    one.body, one.pieces, one.back, one.at, one.kept = body, pieces, back, at, kept
     one.sent = sent if len(body) <= _KEPT_CUT_BYTES else None
     one.turn += 1
     if sent is not None:
@@ -284,12 +298,12 @@ def _departure(one: Conversation, body: bytes, at: float, where: Caller, finding
 
 
 def _read(conversation: Conversation) -> Sent:
-    """The last request of a conversation, cut; a small one is kept until the conversation goes on."""
-    sent = conversation.sent
+    """The last request of a conversation, cut, with its bill where it is known; a small one is kept until the conversation goes on."""
+    sent, answered = conversation.sent, conversation.answered
     if sent is None:
         sent = call_sent(conversation.body, conversation.wire, at=conversation.at)
         conversation.sent = sent if len(conversation.body) <= _KEPT_CUT_BYTES else None
-    return sent
+    return replace(sent, usage=answered.usage) if answered is not None and answered.body == conversation.body else sent
 
 
 def _place(departure: Departure) -> RequestPlace:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.misses import is_shortfall
-from contextkit.lint.trace.cost import Costs
+from contextkit.lint.trace.cost import Costs, left_tokens, lifetime_seconds
 from contextkit.lint.trace.rule import Step
-from contextkit.models import MODELS, Model
+from contextkit.models import MODELS
+from contextkit.providers.stateful.histories import named_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +50,7 @@ def expected_tokens(before: Answered | None, model: str, at: float) -> int:
     row = MODELS.get(model)
     if before is None or row is None or before.model != model or before.began_at > at:
         return 0
-    return _left(before.usage, row) if at - before.at < _lifetime_seconds(before.usage, row) else 0
-
-
-def _left(usage: Usage, row: Model) -> int:
-    """What a call leaves readable; an implicit cache keeps every prompt that is long enough, in whole steps."""
-    prompt = usage.prompt or 0
-    if row.cache == "breakpoints":
-        return sum(part or 0 for part in (usage.read, usage.write_5m, usage.write_1h))
-    return prompt - prompt % row.granularity_tokens if prompt >= row.min_tokens else 0
-
-
-def _lifetime_seconds(usage: Usage, row: Model) -> int:
-    """The shortest it may be: what was read was written by somebody else, perhaps for less long than this call asked."""
-    is_all_long = bool(usage.write_1h) and not usage.read and not usage.write_5m
-    return row.ttls_seconds[-1 if is_all_long else 0]
+    return left_tokens(before.usage, row) if at - before.at < lifetime_seconds(before.usage, row) else 0
 
 
 def missing_tokens(step: Step) -> int:
@@ -74,6 +61,7 @@ def missing_tokens(step: Step) -> int:
     cost, usage = Costs().of(step), step.after.usage
     if cost is None or usage is None or not cost.usage.prompt:
         return 0
-    should = round((cost.usage.read or 0) / cost.usage.prompt * (usage.prompt or 0))
     read = usage.read or 0
+    is_by_bills = named_in(step.after.params) is not None
+    should = read + cost.tokens if is_by_bills else round((cost.usage.read or 0) / cost.usage.prompt * (usage.prompt or 0))
     return should - read if is_shortfall(should, read) else 0

@@ -19,10 +19,10 @@ from contextkit.layout.segment import LEVELS
 from contextkit.lint.trace.cut import common_bytes
 from contextkit.lint.trace.rule import Block, Change, Sent
 from contextkit.lint.trace.wires import SHAPES
+from contextkit.providers.stateful.histories import named_in
 
 _Key = tuple[str, str, bool, bytes]
 """Level, role, whether it opens a message, bytes."""
-_STATEFUL = ("previous_response_id", "conversation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class _Side:
     def __init__(self, sent: Sent) -> None:
         self.blocks = sent.blocks
         self.is_framed = SHAPES[sent.wire].is_framed
-        self.is_stateful = any(sent.params.get(name) is not None for name in _STATEFUL)
+        self.is_stateful = named_in(sent.params) is not None
         levels = [block.level for block in sent.blocks]
         tools = bisect_left(levels, 1, key=lambda level: int(level != "tools"))
         self.level_ends = (tools, bisect_left(levels, 1, key=lambda level: int(level == "messages")), len(levels))
@@ -121,12 +121,19 @@ def _level_regions(one: _Side, other: _Side, level: str, shared: int) -> list[_R
     was, now = (range(max(span.start, min(shared, span.stop)), span.stop) for span in (one.span(level), other.span(level)))
     if not was and (level == "messages" or not now):
         return []
-    if level == "messages" and other.is_stateful:
-        return []  # the server holds what was said before: the request has the news only
+    if other.is_stateful:  # the server holds what was said before: the request has tools, instructions and the news
+        if level == "messages":
+            return []
+        was, now = _outside_of_messages(one, was), _outside_of_messages(other, now)
     regions = list(_aligned(one, other, was, now, has_tail=level == "messages"))
     if level == "messages":
         regions = _without_tail(one, other, regions, was.stop, now.stop)
     return _joined(one, other, regions)
+
+
+def _outside_of_messages(side: _Side, span: range) -> range:
+    """Without the system messages at its end."""
+    return range(span.start, next((at for at in span if side.blocks[at].message >= 0), span.stop))
 
 
 def _aligned(one: _Side, other: _Side, was: range, now: range, *, has_tail: bool) -> Iterator[_Region]:

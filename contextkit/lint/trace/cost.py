@@ -15,9 +15,11 @@ from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, UnknownModel
 from contextkit.lint.trace.cut import known_row
 from contextkit.lint.trace.rule import Sent, Step
+from contextkit.models import Model
 from contextkit.providers import PARSERS
 from contextkit.providers.cutting import remember
 from contextkit.providers.provider import Parsed
+from contextkit.providers.stateful.histories import named_in
 from contextkit.simulator.reference import reference_cache
 
 _SEEDS = 20
@@ -63,6 +65,8 @@ class Costs:
 
     def of(self, step: Step) -> Cost | None:
         """What the step cost, None where wire or model are unknown or a body is not as its endpoint takes it."""
+        if named_in(step.after.params) is not None:
+            return _by_bills(step)
         before, after = self._parsed(step.before), self._parsed(step.after)
         self._kept.pop(step.before.index)
         for index in tuple(self._kept)[:-_KEPT]:
@@ -143,3 +147,32 @@ def _had_been_read(usage: Usage, tokens: int) -> Usage:
     plain = min(tokens - long - short, usage.fresh or 0)
     read = (usage.read or 0) + long + short + plain
     return Usage((usage.fresh or 0) - plain, read, (usage.write_5m or 0) - short, (usage.write_1h or 0) - long, usage.output)
+
+
+# By bills -----------------------------------------------------------------------------------------------------------------
+
+
+def left_tokens(usage: Usage, row: Model) -> int:
+    """What a call leaves readable; an implicit cache keeps every prompt that is long enough, in whole steps."""
+    prompt = usage.prompt or 0
+    if row.cache == "breakpoints":
+        return sum(part or 0 for part in (usage.read, usage.write_5m, usage.write_1h))
+    return prompt - prompt % row.granularity_tokens if prompt >= row.min_tokens else 0
+
+
+def lifetime_seconds(usage: Usage, row: Model) -> int:
+    """The shortest it may be: what was read was written by somebody else, perhaps for less long than this call asked."""
+    is_all_long = bool(usage.write_1h) and not usage.read and not usage.write_5m
+    return row.ttls_seconds[-1 if is_all_long else 0]
+
+
+def _by_bills(step: Step) -> Cost | None:
+    """Of a call whose past is kept by the provider: the bill before says what stood there. None where that is not known."""
+    sent, usage, row = step.after, step.before.usage, known_row(step.after.exchange.model)
+    if usage is None or usage.prompt is None or row is None:
+        return None
+    left = left_tokens(usage, row) if step.before.row is step.after.row else 0
+    there = left if step.gap_seconds < lifetime_seconds(usage, row) else 0
+    billed = sent.usage or Usage(left, 0, 0, 0, 0)
+    read = billed.read or 0
+    return Cost(max(0, there - read), max(0, left - read), billed, sent)

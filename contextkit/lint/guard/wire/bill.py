@@ -73,6 +73,8 @@ class Bill:
     """The provider's own diagnosis."""
     is_whole: bool = False
     """Whether the response reached its end."""
+    output: list[Json] | None = None
+    """The items of a response, where it has items."""
 
 
 @dataclass(slots=True)
@@ -111,7 +113,9 @@ class Bytes:
         counters = self._answer.get("usage")
         usage = self.reading.usage(counters) if isinstance(counters, Mapping) else None
         is_whole = self._has_ended or (has_ended and self.decode is None)
-        return Bill(str(self._answer.get("id") or ""), usage, self.reading.verdict(self._answer), is_whole)
+        output = self._answer.get("output")
+        items = output if isinstance(output, list) else None
+        return Bill(str(self._answer.get("id") or ""), usage, self.reading.verdict(self._answer), is_whole, items)
 
     def _gather(self, text: bytes) -> None:
         self._size += len(text)
@@ -138,7 +142,7 @@ class Bytes:
         inner = said.get("message") or said.get("response")
         answer = inner if isinstance(inner, dict) and "type" in said else said
         usage = {**(self._answer.get("usage") or {}), **_known(answer.get("usage"))}
-        kept = {key: answer[key] for key in ("id", "diagnostics", "prompt_cache_diagnostics") if answer.get(key)}
+        kept = {key: answer[key] for key in ("id", "diagnostics", "prompt_cache_diagnostics", "output") if answer.get(key)}
         self._answer = {**self._answer, **kept, **({"usage": usage} if usage else {})}
 
 

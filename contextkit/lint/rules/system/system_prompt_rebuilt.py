@@ -32,8 +32,8 @@ epoch.
 
 ## Detected by
 - source: a function that builds the system prompt, called on the way of resume, reload or switch of model.
-- requests: the system text differs in the call that changes the model; by its shape alone, for no reason that a
-  narrower hazard knows.
+- requests: the system text differs in the call that changes the model; a request that names the response it goes on
+  from has no `instructions`, which are not carried over; by its shape alone, for no reason that a narrower hazard knows.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 
@@ -54,12 +54,20 @@ from contextkit.lint.rules.syntax import last_name
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+from contextkit.providers.stateful.histories import named_in
 
 
 def _at_switch(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or not is_switch(step):
         return None
     return Evidence(f"system text changed with the model, from {model_of(step.before)} to {model_of(step.after)}")
+
+
+def _left_out(step: Step, change: Change) -> Evidence | None:
+    """`previous_response_id` without `instructions` (openai 3.54.0, types/responses/response_create_params.py: not carried over)."""
+    if change.level != "system" or change.now or named_in(step.after.params) is None:
+        return None
+    return Evidence("the request goes on from a response and has no instructions: those that response was asked with are not carried over")
 
 
 def _changed(step: Step, change: Change) -> Evidence | None:
@@ -86,6 +94,6 @@ def _rebuilt(call: ast.Call, view: View) -> Iterator[Hit]:
 HAZARD = Hazard(
     "CKS10", "system-prompt-rebuilt", "A", "warning",
     source=(Pattern((ast.Call,), _rebuilt, ("system_prompt", "system_message", "system_instruction", "system_text"), is_near=True),),
-    requests=(RequestRule("change", _at_switch, 50), RequestRule("change", _changed, 90)),
+    requests=(RequestRule("change", _at_switch, 50), RequestRule("change", _left_out, 20), RequestRule("change", _changed, 90)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip
