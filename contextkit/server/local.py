@@ -73,18 +73,20 @@ class LocalServer:
         self._state.reset()
 
     def start(self) -> Self:
-        """Listen. Raises `UsageError` where the port is taken, `MissingExtra` without uvicorn."""
-        self._server = _server(self._state)
-        listener = _listener(self._host, self._port)
+        """Listen; one that listens already goes on. Raises `UsageError` where the port is taken, `MissingExtra` without uvicorn."""
+        if self._server is not None:
+            return self
+        server, listener = _server(self._state), _listener(self._host, self._port)
         self._port = listener.getsockname()[1]
-        self._thread = threading.Thread(target=self._server.run, args=([listener],), name="contextkit-server", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=server.run, args=([listener],), name="contextkit-server", daemon=True)
+        thread.start()
         patience = time.monotonic() + _START_SECONDS
-        while not self._server.started and self._thread.is_alive() and time.monotonic() < patience:
+        while not server.started and thread.is_alive() and time.monotonic() < patience:
             time.sleep(0.002)
-        if not self._server.started:
+        if not server.started:
             listener.close()
             raise UsageError(f"the local server did not start on {self.url} within {_START_SECONDS:g} s")
+        self._server, self._thread = server, thread
         return self
 
     def stop(self) -> None:

@@ -42,6 +42,18 @@ def test_a_port_that_is_taken() -> None:
             LocalServer(port=port).start()
 
 
+def test_one_that_listens_already_goes_on() -> None:
+    with LocalServer().start() as server:
+        url = server.start().url
+        with anthropic.Anthropic(base_url=url, api_key="any") as client:
+            client.messages.create(**asking())
+        assert len(server.ledger) == 1
+    with pytest.raises(anthropic.APIConnectionError), anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
+        client.messages.create(**asking())
+    with server:
+        assert server.url == url
+
+
 @pytest.mark.parametrize("package", ["uvicorn", "starlette.applications"])
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)

@@ -191,11 +191,11 @@ _ERROR_EVENT = b'"type":"error"'
 
 
 def _error(told: str | None, call: Ended) -> str | None:
-    """Why it did not end well: the provider's own type of error where it said one."""
+    """Why it did not end well: the provider's own type of error where it said one, at which a client may leave before the provider does."""
     text = _plain(call.body, call.encoding)
     if call.status >= 400:
         return _type_of(text) or str(call.status)
-    last = text.rfind(_ERROR_EVENT) if told == "cut" else -1
+    last = text.rfind(_ERROR_EVENT) if told in ("cut", "aborted") else -1
     return (_type_of(text[text.rfind(b"data:", 0, last) + 5 :].partition(b"\n")[0]) if last >= 0 else "") or told
 
 

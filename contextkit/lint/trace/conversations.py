@@ -18,6 +18,7 @@ from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.cut import common_bytes
 from contextkit.lint.trace.rule import Block, Sent
+from contextkit.providers.stateful.histories import named_in
 
 SHARE, ANSWERED = 0.3, 0.1
 """Share of the smaller one's message bytes that two calls of one conversation have in common at least; and where the session was recorded
@@ -70,7 +71,7 @@ class _Pool:
     holders: dict[bytes, Conversation] = field(default_factory=dict)
     """Bytes of a message block → the conversation that sent it last."""
     answers: dict[str, Conversation] = field(default_factory=dict)
-    """Id of a call → its conversation."""
+    """Id of a call, or the provider's name of a conversation → its conversation."""
 
 
 class Conversations:
@@ -102,7 +103,8 @@ class Conversations:
         pool.found[id(found)] = found
         for block in _said(sent):
             pool.holders[block.body] = found
-        pool.answers[sent.exchange.id] = found
+        past = named_in(sent.params)
+        pool.answers.update(dict.fromkeys((sent.exchange.id, *((past.name,) if past else ())), found))
         return found
 
 
@@ -112,8 +114,9 @@ def _name(session: str, lane: str, number: int) -> str:
 
 
 def _answered(pool: _Pool, sent: Sent) -> Conversation | None:
-    """The conversation of the response that a stateful request names."""
-    return pool.answers.get(str(sent.params.get("previous_response_id")))
+    """The conversation that a request says only the news of."""
+    past = named_in(sent.params)
+    return pool.answers.get(past.name) if past else None
 
 
 def _best(pool: _Pool, sent: Sent) -> Conversation | None:

@@ -96,6 +96,15 @@ def test_a_stateful_request_goes_on_from_the_response_it_names() -> None:
     assert grouped(calls) == [[0, 2], [1, 3]]
 
 
+def test_a_conversation_of_the_provider_s_is_one() -> None:
+    def asked(words: str, name: Json) -> Json:
+        return {"model": "gpt-5.1", "instructions": WORDS, "input": words, "conversation": name}
+
+    bodies = asked("a", "conv_1"), asked("b", "conv_2"), asked("c", {"id": "conv_1"}), asked("d", "conv_2")
+    calls = [call(each, number, "openai_responses") for number, each in enumerate(bodies)]
+    assert grouped(calls) == [[0, 2], [1, 3]]
+
+
 def items(*spoken: str, ids: str = "c") -> list[Json]:
     """Items of Responses: what a user says, then calls and what they gave."""
     found: list[Json] = [{"role": "user", "content": [{"type": "input_text", "text": spoken[0]}]}]
