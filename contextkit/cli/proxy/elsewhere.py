@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json, parse
-from contextkit.errors import ContextKitError, NotSerialisable
+from contextkit.canonical import Json
+from contextkit.errors import ContextKitError
 from contextkit.importers.answers import Answer, amazon_events, answer_of
 from contextkit.importers.billed import model_in, provider_of, usage_of
 from contextkit.importers.conversing import Conversations
@@ -22,6 +22,7 @@ from contextkit.ledger.bodies.reading import wire_of
 from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.lint.finding import Finding
 from contextkit.lint.guard.breaks import broken, catalogue, step_of
+from contextkit.lint.guard.pasts import fields_of
 from contextkit.lint.guard.wire.bill import bytes_of
 from contextkit.lint.trace.cut import cut
 from contextkit.lint.trace.rule import Sent
@@ -67,7 +68,7 @@ class Elsewhere:
 
     def left(self, call: Departed, body: bytes) -> Followed:
         """A call was passed on, with this body, plain and without secrets."""
-        fields = _fields(body)
+        fields = fields_of(body)
         model = str(fields.get("model") or model_in(call.path)).removeprefix("models/")
         session = self._session(call.wire, model, fields)
         turn = self._turns.pop(session, 0) + 1
@@ -119,14 +120,6 @@ def _breaks(before: Sent, sent: Sent, turn: int, session: str) -> tuple[Finding,
     except Exception as error:  # noqa: BLE001 - a fault of a rule must not end the recording of what passes
         warnings.warn(f"a request was recorded unjudged, a rule failed ({type(error).__name__})", stacklevel=2)
         return ()
-
-
-def _fields(body: bytes) -> dict[str, Json]:
-    try:
-        fields = parse(body)
-    except NotSerialisable:
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]) -> str:

@@ -46,7 +46,7 @@ class Pasts:
 
     def whole(self, body: bytes) -> bytes:
         """`body` with what it goes on from in its input; itself where it says everything, or where that is not known."""
-        fields = _fields(body) if self._has_heard and any(name in body for name in _NAMES) else {}
+        fields = fields_of(body) if self._has_heard and any(name in body for name in _NAMES) else {}
         before = named_in(fields)
         if before is None:
             return body
@@ -62,7 +62,7 @@ class Pasts:
         while name in self._waiting:
             body, output = self._waiting.pop(name)
             self._n_bytes -= len(body)
-            fields = _fields(body)
+            fields = fields_of(body)
             chain.append((name, fields, output))
             before = named_in(fields)
             name = before.name if before else ""
@@ -70,7 +70,8 @@ class Pasts:
             self._histories.follow(name, fields, output)
 
 
-def _fields(body: bytes) -> dict[str, Json]:
+def fields_of(body: bytes) -> dict[str, Json]:
+    """A body as an object, empty where it is none."""
     try:
         fields = parse(body)
     except NotSerialisable:
