@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import has_magic
 from importlib.metadata import version
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from contextkit.cli.terminal.counter import counter
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
@@ -140,7 +142,11 @@ def _in_code(paths: Sequence[str], config: LintConfig, jobs: int | None) -> list
     from contextkit.lint.catalogue import hazards
     from contextkit.lint.source.detect import find_in_code
 
-    return list(find_in_code(paths, config, hazards(), jobs=jobs)) if paths else []
+    def told(done: int, total: int) -> None:
+        tell(f"{done:,} of {total:,} files read")
+
+    with counter() as tell:
+        return list(find_in_code(paths, config, hazards(), jobs=jobs, progress=told)) if paths else []
 
 
 def _mended(paths: Sequence[str], config: LintConfig, jobs: int | None) -> tuple[list[Finding], int]:
@@ -164,15 +170,16 @@ def _in_recordings(files: Sequence[str], config: LintConfig) -> Iterator[Finding
     from contextkit.importers.source import Faults
 
     faults = Faults()
-    for file in files:
-        yield from _in_recording(file, config, faults)
+    with counter() as tell:
+        for file in files:
+            yield from _in_recording(file, config, faults, tell)
     for fault in faults.kept:
         click.echo(str(fault), err=True)
     if len(faults) > len(faults.kept):
         click.echo(f"and {len(faults) - len(faults.kept):,} more of these", err=True)
 
 
-def _in_recording(file: str, config: LintConfig, faults: Faults) -> Iterator[Finding]:
+def _in_recording(file: str, config: LintConfig, faults: Faults, tell: Callable[[str], None]) -> Iterator[Finding]:
     from contextkit.importers.found import records_in
     from contextkit.ledger.exchange import Remark
     from contextkit.lint.catalogue import hazards
@@ -187,6 +194,7 @@ def _in_recording(file: str, config: LintConfig, faults: Faults) -> Iterator[Fin
             continue
         for exchange in waiting:  # what is said of a call may stand right behind it
             yield from _selected(detector.feed(exchange), config)
+        tell(f"{detector.n_calls:,} calls compared")
         waiting = [record]
     for exchange in waiting:
         yield from _selected(detector.feed(exchange), config)

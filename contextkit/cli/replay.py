@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.canonical import Json, canonical
+from contextkit.cli.terminal.counter import counter
 from contextkit.errors import LogCorrupt, UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
@@ -57,8 +56,8 @@ def command(
         return
     if above_tokens is not None or folder is not None:
         raise UsageError("--above-tokens and --memory say how results are offloaded: give --offload as well")
-    with _counter(is_shown=sys.stderr.isatty() and not as_json) as progress:
-        _, ledger = replayed(path, name, asked, via, progress)
+    with counter(is_shown=not as_json) as tell:
+        _, ledger = replayed(path, name, asked, via, _told(tell))
     summary = summarise(ledger)
     if as_json:
         click.echo(canonical(figures_of(summary, ledger)))
@@ -97,9 +96,9 @@ def _offloaded(path: str, name: str, model: str, via: str, above_tokens: int, fo
     """Say it twice and compare. Raises `LogCorrupt` where a result does not come back as it was."""
     from contextkit.cli.offload.compared import compared, memory_at, shown
 
-    with _counter(is_shown=sys.stderr.isatty() and not as_json) as progress, memory_at(folder, above_tokens) as memory:
-        plain = replayed(path, name, model, via, progress)
-        found = compared(plain, replayed(path, name, model, via, progress, memory=memory))
+    with counter(is_shown=not as_json) as tell, memory_at(folder, above_tokens) as memory:
+        plain = replayed(path, name, model, via, _told(tell))
+        found = compared(plain, replayed(path, name, model, via, _told(tell), memory=memory))
     head = f"{path} · replayed twice on {model} via {via}: as recorded, and with results above {above_tokens:,} tokens kept in files"
     click.echo(canonical(asdict(found)) if as_json else f"{head}\n{shown(found)}")
     if found.n_restored < found.n_results:
@@ -111,16 +110,8 @@ def provider_of(name: str) -> Callable[[str, str], Provider]:
     return _PROVIDERS[name]
 
 
-@contextmanager
-def _counter(*, is_shown: bool) -> Iterator[Callable[[int], None]]:
-    """A line on standard error that counts, and is gone at the end."""
-    if not is_shown:
-        yield lambda n: None
-        return
-    try:
-        yield lambda n: click.echo(f"\r{n} calls replayed", nl=False, err=True)
-    finally:
-        click.echo(f"\r{' ' * 24}\r", nl=False, err=True)
+def _told(tell: Callable[[str], None]) -> Callable[[int], None]:
+    return lambda n: tell(f"{n} calls replayed")
 
 
 def _anthropic(model: str, level: str) -> Provider:

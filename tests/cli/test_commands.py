@@ -16,6 +16,7 @@ import pytest
 from contextkit.cli.main import COMMANDS
 from tests.cli.conftest import COMMAND, Run, pi_session
 
+ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and terminals as POSIX has them")
 HEAD = b'{"type":"session","id":"a","timestamp":"2025-12-09T00:53:29.825Z","cwd":"/"}\n'
 FILES = {
@@ -220,6 +221,24 @@ def test_ctrl_c_ends_a_replay_that_was_counting_on_the_terminal(via: str, folder
     shown = _rest(ours)
     assert not re.search(rb"Traceback|Error", shown)
     assert shown.count(b"\n") <= 1
+
+
+@posix
+def test_ctrl_c_ends_every_process_of_a_lint_that_was_counting() -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, "lint", "--jobs", "3", *(str(ROOT / name) for name in ("contextkit", "tests", "examples"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, start_new_session=True) as process:
+        os.close(theirs)
+        shown = os.read(ours, 4096)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+        assert process.stdout
+        assert process.stdout.read() == b"" and process.wait(10) == 130
+    shown += _rest(ours)
+    assert re.fullmatch(rb"(\r[\d,]+ of [\d,]+ files read *)+\r +\r(\^C)?[\r\n]*", shown)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
 
 
 def _rest(terminal: int) -> bytes:
