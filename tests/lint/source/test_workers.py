@@ -10,9 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.lint.source.reading.workers import can_fork, n_processors, shared
+from contextkit.lint.source.reading import workers
+from contextkit.lint.source.reading.workers import n_processors, shared
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes do not begin as copies here")
+pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="processes do not begin as copies here")
+
+
+@pytest.fixture(autouse=True)
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever threads other tests have left."""
+    monkeypatch.setattr(workers, "can_fork", lambda: True)
 
 
 def nothing() -> None:

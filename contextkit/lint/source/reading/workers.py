@@ -6,6 +6,7 @@ Takes a function and chunks, gives a result for each; knows nothing of what the 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -24,8 +25,11 @@ Work = Callable[[Any], Any]
 
 
 def can_fork() -> bool:
-    """Whether new processes begin as copies of this one here, which takes milliseconds and no import."""
-    return get_context().get_start_method() == "fork"
+    """Whether new processes begin as copies of this one here, which takes milliseconds and no import.
+
+    A copy of a process with several threads has one of them, and the locks of all.
+    """
+    return get_context().get_start_method() == "fork" and threading.active_count() == 1
 
 
 def n_processors() -> int:
