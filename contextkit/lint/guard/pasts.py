@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 
-from contextkit.canonical import Json, parse
+from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable
 from contextkit.providers.stateful.continuing import CONVERSATION, PREVIOUS
 from contextkit.providers.stateful.histories import Histories, Unknown, named_in
 
 MOST_BYTES = 1 << 26
-"""Of bodies that nobody has gone on from yet; the oldest go first."""
+"""Of requests and answers that nobody has gone on from yet; the oldest go first."""
 _NAMES = tuple(f'"{name}"'.encode() for name in (PREVIOUS, CONVERSATION))
 
 
@@ -32,17 +32,18 @@ class Pasts:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._n_bytes = most_bytes, 0
-        self._waiting: OrderedDict[str, tuple[bytes, list[Json]]] = OrderedDict()
+        self._waiting: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
         self._histories, self._has_heard = Histories(most_bytes), False
 
     def heard(self, name: str, body: bytes, output: list[Json]) -> None:
         """The response `name` answered `body`, as it was sent, with these items."""
         if name in self._waiting:
             return
-        self._waiting[name], self._has_heard = (body, output), True
-        self._n_bytes += len(body)
+        said = canonical(output)
+        self._waiting[name], self._has_heard = (body, said), True
+        self._n_bytes += len(body) + len(said)
         while self._n_bytes > self._most:
-            self._n_bytes -= len(self._waiting.popitem(last=False)[1][0])
+            self._n_bytes -= sum(map(len, self._waiting.popitem(last=False)[1]))
 
     def whole(self, body: bytes) -> bytes:
         """`body` with what it goes on from in its input; itself where it says everything, or where that is not known."""
@@ -60,10 +61,10 @@ class Pasts:
         """A response, and those it went on from, oldest first."""
         chain = []
         while name in self._waiting:
-            body, output = self._waiting.pop(name)
-            self._n_bytes -= len(body)
+            body, said = self._waiting.pop(name)
+            self._n_bytes -= len(body) + len(said)
             fields = fields_of(body)
-            chain.append((name, fields, output))
+            chain.append((name, fields, parse(said)))
             before = named_in(fields)
             name = before.name if before else ""
         for name, fields, output in reversed(chain):
