@@ -56,7 +56,7 @@ class _Rows(Recording):
 
     def keep(self, exchange: Exchange, body: bytes) -> None:
         """Take it, with what the provider had kept of it put back."""
-        self.row = replace(exchange, prompt=Bodies(redacted(body)))
+        self.row = replace(exchange, prompt=Bodies(body))
 
 
 class Judging:
@@ -101,8 +101,9 @@ class Judging:
         self._findings = begun.findings
         exchange = self._row(begun, call)
         remarks = [Remark("repair", exchange.id, _undo(begun))] if begun.call.before is not None else []
-        is_as_sent = bool(remarks) or exchange.prompt is None  # what was repaired is told by its places in the body that was sent
-        self._record(*remarks, replace(exchange, prompt=Bodies(begun.body)) if is_as_sent else exchange)
+        whole = exchange.prompt.request if isinstance(exchange.prompt, Bodies) else begun.body
+        is_as_sent = bool(remarks) or whole is begun.body  # what was repaired is told by its places in the body that was sent
+        self._record(*remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redacted(whole))))
         self._pending.append(replace(exchange, prompt=None))
         seen = next(self._judged)
         self._tally.add(seen)
