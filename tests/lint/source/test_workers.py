@@ -73,6 +73,15 @@ def test_nobody_is_left_when_the_results_are_not_wanted_any_more() -> None:
     assert multiprocessing.active_children() == []
 
 
+def test_a_daemon_works_alone() -> None:
+    context = multiprocessing.get_context("fork")
+    results, sender = context.Pipe(duplex=False)
+    daemon = context.Process(target=lambda: sender.send(sorted(shared(abs, range(-5, 0), 3, nothing))), daemon=True)
+    daemon.start()
+    daemon.join()
+    assert results.recv() == [1, 2, 3, 4, 5]
+
+
 def test_one_chunk_needs_one_process(tmp_path: Path) -> None:
     assert list(shared(where, [5], 8, nothing)) == [(5, os.getpid())]
     assert 1 <= n_processors() <= (os.cpu_count() or 1)

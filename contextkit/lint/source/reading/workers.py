@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -46,7 +46,7 @@ def shared(work: Work, chunks: Sequence[Any], n_processes: int, begin: Callable[
     ends in the midst of a chunk leaves it to this one, where an error of the work is raised.
     """
     n_processes = min(n_processes, len(chunks), _MOST_PROCESSES)
-    if n_processes <= 1:
+    if n_processes <= 1 or current_process().daemon:  # a daemon may have no children
         yield from map(work, chunks)
     elif can_fork() and len(chunks) <= MOST_CHUNKS:
         yield from _forked(work, chunks, n_processes - 1)
