@@ -60,7 +60,7 @@ class Options:
 @click.option("--explain", metavar="CODE", help="The page of one hazard.")
 @click.option("--exit-zero", is_flag=True, help="Leave with 0 whatever was found.")
 @click.option("--config", type=click.Path(dir_okay=False), metavar="FILE", help="A pyproject.toml other than the one above the paths.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes for large trees; by default one for each core.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes at most; by default one for each core, fewer for small trees.")
 def command(**given: Any) -> None:
     """Find what breaks the prompt's prefix in PATHS: folders, Python files, recorded requests (by default this folder).
 

@@ -47,3 +47,4 @@ def test_a_whole_turn(benchmark: BenchmarkFixture, name: str, turn: int) -> None
 
     benchmark.group = name
     benchmark.pedantic(one_more, rounds=50, warmup_rounds=2)
+    assert going.turn >= turn + 1 and going.context.request().body

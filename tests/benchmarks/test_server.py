@@ -59,4 +59,5 @@ def test_requests_a_second(benchmark: BenchmarkFixture, name: str, turn: int, ur
     request, client = Talk(speaker, 400, seed=turn).until(turn).request(), client_of(url)
     benchmark.group = name
     benchmark.extra_info["n_bytes"] = len(request.body)
-    benchmark.pedantic(lambda: request.send(client), rounds=30, warmup_rounds=2)
+    reply = benchmark.pedantic(lambda: request.send(client), rounds=30, warmup_rounds=2)
+    assert reply.id and reply.usage

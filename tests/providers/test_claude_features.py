@@ -96,13 +96,15 @@ def test_what_a_reply_holds_is_sent_back_as_a_request_takes_it(kind: Any) -> Non
 
 @pytest.mark.parametrize("kind", sorted(BLOCK_KINDS.keys() - ELSEWHERE))
 def test_the_local_provider_takes_every_block(kind: str) -> None:
+    taken = 0
     for each in get_args(OF_REQUESTS):
         for block in filled_params.variants(each):
             if block["type"] == kind and not (kind == "text" and block.get("citations")) and not block.get("signature"):
                 role = SPEAKERS.get(kind, "assistant")
                 first = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Gone."}]
                 said = [*first[: 1 + (role == "user")], {"role": role, "content": [block]}, {"role": "user", "content": "On."}]
-                status({**PLAIN, "messages": said}, EVERY_BETA, version="2023-06-01")
+                taken += status({**PLAIN, "messages": said}, EVERY_BETA, version="2023-06-01") == 200
+    assert taken, "no block of this kind was sent"
 
 
 # ---- edits
