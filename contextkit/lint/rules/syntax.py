@@ -9,11 +9,10 @@ import ast
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, cast
 
 from contextkit.lint.source.rule import View
-from contextkit.lint.source.walk.pieces import by_type, walk
+from contextkit.lint.source.walk.pieces import by_type, kept, walk
 from contextkit.lint.source.walk.view import BUILTINS, constant_keys, last_name
 
 __all__ = [
@@ -63,9 +62,9 @@ class Write:
     """Whether the loop leaves the newest messages out: `messages[:-6]`."""
 
 
-@lru_cache(maxsize=8)
+@kept(8)
 def inside(function: ast.AST) -> tuple[ast.AST, ...]:
-    """The nodes of a function, those of functions inside it left out. Kept for the pattern that asks next."""
+    """The nodes of a function, those of functions inside it left out."""
     return tuple(node for nodes in by_type(function).values() for node in nodes)
 
 
@@ -83,7 +82,7 @@ def messages_of(function: ast.AST, view: View) -> dict[str, bool]:
     return _loop_variables(function, cast(Any, view))  # kept by identity, for the pattern that asks next
 
 
-@lru_cache(maxsize=8)
+@kept(8)
 def _loop_variables(function: ast.AST, view: View) -> dict[str, bool]:
     found: dict[str, bool] = {}
     loops: list[Any] = list(view.nodes(function, ast.For, ast.comprehension))
@@ -123,7 +122,7 @@ def content_writes(function: AnyFunction, view: View) -> tuple[Write, ...]:
     return _all_writes(function, cast(Any, view))
 
 
-@lru_cache(maxsize=8)
+@kept(8)
 def _all_writes(function: AnyFunction, view: View) -> tuple[Write, ...]:
     return tuple(_writes(function, view))
 

@@ -93,14 +93,19 @@ def _bare(value: Json) -> Json:
 
 def _wrapped(branch: ast.If, view: View) -> Iterator[Hit]:
     """A string becomes a list of one block where it gets a marker, and only there."""
-    if "isinstance" not in words_in(branch.test) or "str" not in words_in(branch.test).split() or _marks_system_only(view):
-        return
-    for node in branch.body:
-        if not isinstance(node, ast.Assign) or last_name(node.targets[0]) != "content" or not isinstance(node.value, ast.List):
-            continue
-        blocks = [constant_keys(item) for item in node.value.elts if isinstance(item, ast.Dict)]
-        if any({"text", "cache_control"} <= keys.keys() for keys in blocks) and "system" not in text_in(branch.test):
-            yield Hit(node, "content becomes a list only where it gets a marker: without it the same text is a string again")
+    marked = [node for node in branch.body if _is_marked_block(node)]
+    said = words_in(branch.test).split() if marked else []
+    if "isinstance" in said and "str" in said and "system" not in text_in(branch.test) and not _marks_system_only(view):
+        why = "content becomes a list only where it gets a marker: without it the same text is a string again"
+        yield from (Hit(node, why) for node in marked)
+
+
+def _is_marked_block(node: ast.stmt) -> bool:
+    """`message["content"] = [{"text": …, "cache_control": …}]`."""
+    if not isinstance(node, ast.Assign) or last_name(node.targets[0]) != "content" or not isinstance(node.value, ast.List):
+        return False
+    blocks = (constant_keys(item) for item in node.value.elts if isinstance(item, ast.Dict))
+    return any({"text", "cache_control"} <= keys.keys() for keys in blocks)
 
 
 def _marks_system_only(view: View) -> bool:

@@ -89,10 +89,7 @@ class Reader:
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
 
     def _may_matter(self, source: bytes) -> bool:
-        small = source.lower()
-        if any(word in small for word in sinks.WORDS) or any(word in source for word in sinks.CASED_WORDS):
-            return True
-        return bool(self.words and self.words.search(source)) or bool(_SOURCE_WORDS.search(source)) or self.walk.has_a_word(source)
+        return self.walk.has_a_word(source) or bool(self.words and self.words.search(source)) or bool(_SOURCE_WORDS.search(source))
 
 
 def as_utf8(source: bytes) -> bytes:

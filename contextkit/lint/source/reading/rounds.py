@@ -6,7 +6,7 @@ Takes files, gives the `Module` of each; knows nothing of what is looked for in 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from contextkit.lint.config import LintConfig
 from contextkit.lint.source.reading.files import SourceFile
@@ -16,7 +16,7 @@ from contextkit.lint.source.summary import Module
 from contextkit.lint.source.watch.watching import CodedPattern
 
 _STARTED, _FORKED = 750_000, 25_000
-"""Bytes of source that are worth another process: a new one that imports everything, and a copy of this one."""
+"""Bytes of source, the longest file left out, that are worth another process: a new one that imports everything, a copy of this one."""
 _CHUNK = 1_000_000
 """Bytes of source one process takes at a time, at most."""
 _TURNS = 6
@@ -38,6 +38,13 @@ def read_all(
     A file without a word of ours is passed over at first; it is read when one that was read imports it, for what it wraps.
     """
     _begin(Task(patterns, config, frozenset(file.name.partition(".")[0] for file in files)))
+    try:
+        return _rounds(files, jobs, progress)
+    finally:
+        _reader.pop().walk.close()
+
+
+def _rounds(files: Sequence[SourceFile], jobs: int | None, progress: Callable[[int, int], None]) -> list[Module]:
     by_path: dict[str, Module] = {}
     wanted = files
     while wanted:
@@ -59,10 +66,14 @@ def _imported_unread(files: Sequence[SourceFile], modules: dict[str, Module]) ->
 
 
 def _work(files: Sequence[SourceFile], jobs: int, *, is_wanted: bool) -> Iterator[list[Module]]:
-    n_bytes = sum(min(file.n_bytes, MAX_BYTES) for file in files)
-    n_processes = max(1, min(jobs, n_bytes // (_FORKED if can_fork() else _STARTED)))
-    chunks = [(chunk, is_wanted) for chunk in _chunks(files, n_bytes, n_processes)]
-    return shared(_read_chunk, chunks, n_processes, _begin, _reader[0].task)
+    n_bytes, longest = _size(files), max(map(_size, zip(files)))
+    n_processes = min(jobs, 1 + (n_bytes - longest) // (_FORKED if can_fork() else _STARTED))
+    chunks = sorted(_chunks(files, n_bytes, n_processes), key=_size, reverse=True)  # what takes longest is not begun last
+    return shared(_read_chunk, [(chunk, is_wanted) for chunk in chunks], n_processes, _begin, _reader[0].task)
+
+
+def _size(files: Iterable[SourceFile]) -> int:
+    return sum(min(file.n_bytes, MAX_BYTES) for file in files)
 
 
 def _chunks(files: Sequence[SourceFile], n_bytes: int, n_processes: int) -> Iterator[list[SourceFile]]:

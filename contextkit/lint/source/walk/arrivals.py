@@ -20,11 +20,12 @@ REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output
 class Arrivals(View):
     """Notes what reaches the prompt."""
 
-    mid_conversation: bool = False
+    __slots__ = ("mid_conversation", "settled", "frozen_lines", "growing")
+    mid_conversation: bool
     """Whether a system message met now is appended behind a running conversation."""
-    settled: Value = CLEAN
+    settled: Value
     """What a call in a conversation's loop used of the values made before it."""
-    frozen_lines: frozenset[int] = frozenset()
+    frozen_lines: frozenset[int]
     """Lines with `# contextkit: frozen`."""
     growing: dict[int, bool]
     """Loops whether they are conversations, by identity."""

@@ -21,15 +21,14 @@ _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.
 class Assignments(Calls):
     """The handlers of assignments and `return`."""
 
+    __slots__ = ("named_sinks", "global_names", "returns_to", "returns_name")
     named_sinks: dict[str, Sink]
     """Names of prompts."""
-    branches: list[ast.If]
-    """Each `if` that stands around it."""
-    global_names: frozenset[str] = frozenset()
+    global_names: frozenset[str]
     """What the function declares global."""
-    returns_to: Sink | None = None
+    returns_to: Sink | None
     """What the result of the function around it is, by the function's name."""
-    returns_name: str = ""
+    returns_name: str
     """That name."""
 
     def assign(self, node: ast.Assign) -> Value:

@@ -37,11 +37,15 @@ _SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get"
 class Calls(Expressions):
     """The handler of calls."""
 
+    __slots__ = (
+        "call_sources", "method_sources", "sanitizing", "call_sinks", "tool_loops", "choices", "fresh", "known_calls", "annotations",
+        "begun",
+    )  # fmt: skip
     call_sources: dict[str, Kind]
     method_sources: dict[str, Kind]
     sanitizing: dict[str, frozenset[Kind]]
     call_sinks: dict[str, sinks.Arguments]
-    tool_loops: int = 0
+    tool_loops: int
     """How many loops through tools stand around it."""
     choices: list[Value]
     """What the conditions in those look at."""

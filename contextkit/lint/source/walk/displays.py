@@ -18,12 +18,15 @@ from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition
 
 Handler = Callable[[Any], Value]
 _NEAR = 2
-"""Statements around one that is looked at."""
+"""Branches around a set that are looked at."""
 
 
 class Displays(Arrivals):
     """Handlers of displays and comprehensions: node → origins of its value."""
 
+    __slots__ = ("table", "may_mark", "display", "orders", "branches")
+    branches: list[ast.If]
+    """Each `if` that stands around it."""
     table: dict[type, Handler]
     """Node type → handler, of all expressions."""
 
@@ -42,7 +45,7 @@ class Displays(Arrivals):
             self.arrive("front", node.elts[0], "the first message")
         return value
 
-    may_mark: bool = False
+    may_mark: bool
     """Whether the file sets a marker anywhere."""
 
     def _offer_marker(self, node: ast.List) -> None:
@@ -91,7 +94,7 @@ class Displays(Arrivals):
             self._meet(node, keyed)
         return value
 
-    display: tuple[ast.Dict | None, dict[Any, Value]] = (None, {})
+    display: tuple[ast.Dict | None, dict[Any, Value]]
     """The dict display that was evaluated last, and what stands under its keys."""
 
     def parts_of(self, node: ast.expr) -> list[tuple[str, Value]]:
@@ -195,7 +198,7 @@ class Displays(Arrivals):
 
     def set_comprehension(self, node: ast.SetComp) -> Value:
         """A set has no order; one that is made where a set was given says nothing of what else is given."""
-        is_kept = any(isinstance(above, ast.If) and b"isinstance" in self._test_of(above) for above in self.around[-_NEAR:])
+        is_kept = any(b"isinstance" in self._test_of(above) for above in self.branches[-_NEAR:])
         return self.comprehension(node) if is_kept else self.comprehension(node) | self.varies("unordered", node)
 
     def _test_of(self, branch: ast.If) -> bytes:

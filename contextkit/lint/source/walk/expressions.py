@@ -24,6 +24,7 @@ _CLOCKS: frozenset[Kind] = frozenset({"clock", "date"})
 class Expressions(Displays):
     """Handlers of expressions: node → origins of its value."""
 
+    __slots__ = ("watched_types",)
     def handlers(self) -> dict[type, Handler]:
         """Node type → handler."""
         return {
@@ -196,7 +197,7 @@ class Expressions(Displays):
         value |= self.table[type(left)](left)
         return self.filtered(value, _CLOCKS) if is_reckoned else value
 
-    watched_types: frozenset[type] = frozenset()
+    watched_types: frozenset[type]
 
     def boolean(self, node: ast.BoolOp) -> Value:
         """Any of its sides."""

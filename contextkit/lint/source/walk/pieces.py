@@ -6,9 +6,9 @@ Takes nodes, gives names and nodes; knows nothing of where the walk stands.
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar, cast
 
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.tables import sinks
@@ -20,6 +20,27 @@ _PLAIN = frozenset({"id", "attr", "arg", "name", "asname", "module", "level", "n
 """Fields that hold no node, or one that says how its parent is used: `ctx`, `op`."""
 _WITH_NODES = {ast.Import: "names", ast.ImportFrom: "names"}
 """Where a field of such a name does hold nodes."""
+
+
+P, T = ParamSpec("P"), TypeVar("T")
+_forget: list[Callable[[], None]] = []
+
+
+def kept(n: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Keeps the last `n` answers of a function about nodes for the pattern that asks next; none of them is to be changed."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        answers = lru_cache(maxsize=n)(function)
+        _forget.append(answers.cache_clear)
+        return cast(Callable[P, T], answers)
+
+    return decorate
+
+
+def forget() -> None:
+    """Lets go of all answers that are kept, and of the trees they are about."""
+    for clear in _forget:
+        clear()
 
 
 class _Fields(dict[type, tuple[str, ...]]):
@@ -88,12 +109,9 @@ def functions_in(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in waiting if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-@lru_cache(maxsize=4)
+@kept(4)
 def by_type(around: ast.AST) -> dict[type, list[ast.AST]]:
-    """The nodes inside one, those of functions and classes inside it left out, by their type and in order.
-
-    Kept for who asks next, and not to be changed.
-    """
+    """The nodes inside one, those of functions and classes inside it left out, by their type and in order."""
     found: dict[type, list[ast.AST]] = {}
     waiting = children(around)[::-1]
     while waiting:

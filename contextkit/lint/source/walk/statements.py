@@ -15,7 +15,7 @@ from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.displays import Handler
-from contextkit.lint.source.walk.pieces import keeps_its_result, last_name, made_by, walk
+from contextkit.lint.source.walk.pieces import forget, keeps_its_result, last_name, made_by, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
 from contextkit.lint.source.watch.watching import CodedPattern, Watching
 
@@ -30,6 +30,7 @@ Env = dict[str, Value]
 class Walk(Watching):
     """One walk after the other, for all files of a worker."""
 
+    __slots__ = ("known_roots", "package", "waiting")
     def __init__(
         self,
         patterns: Iterable[CodedPattern],
@@ -41,10 +42,12 @@ class Walk(Watching):
         self.look_for(patterns)
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
-        self.known_calls = {}
+        self.known_calls, self.known_roots, self.display = {}, frozenset(), (None, {})
+        self.global_names, self.returns_to, self.returns_name = frozenset(), None, ""
         self.plain: dict[type, Handler] = {**self.handlers(), **self.statements(), ast.Call: self.call}
+        self.table = self.plain
 
-    known_roots: frozenset[str] = frozenset()
+    known_roots: frozenset[str]
     """The packages of the tree that is linted."""
 
     def statements(self) -> dict[type, Callable[[Any], Any]]:
@@ -87,6 +90,12 @@ class Walk(Watching):
             self.show(tree)
         while self.waiting:
             self._function(*self.waiting.pop(0))
+
+    def close(self) -> None:
+        """Lets go of the last file, and of the circle through its own handlers: nothing is left for garbage collection."""
+        forget()
+        for made in (self.plain, self.watches, self.shown, self.table):
+            made.clear()
 
     def _comments(self) -> None:
         self.frozen_lines = frozenset[int]()

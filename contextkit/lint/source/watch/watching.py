@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.source.rule import Hit, Pattern
 from contextkit.lint.source.summary import Value
+from contextkit.lint.source.tables import sinks
 from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.view import AnyFunction
@@ -65,21 +66,27 @@ class _Gate(NamedTuple):
 class Watching(Assignments):
     """Shows nodes to patterns."""
 
+    __slots__ = (
+        "words", "patterns", "gates", "telling", "every_word", "every_row", "asking", "named", "written", "watches", "shown",
+        "asked_last", "file_gates", "may_freeze", "silencing", "wanted", "plain",
+    )  # fmt: skip
+
     def look_for(self, patterns: Iterable[CodedPattern]) -> None:
         """Says once which patterns there are."""
         coded = [(code, pattern, _encoded(pattern)) for code, pattern in patterns]
-        every = {longest_name(word) for _, _, groups in coded for group in groups for word in group}
-        self.words = Words({*every, *map(longest_name, (_MARKED, _FROZEN, *_SILENCED))})
+        every = {word for _, _, groups in coded for group in groups for word in group}
+        self.words = Words(map(longest_name, (*every, *sinks.WORDS, *sinks.CASED_WORDS, _MARKED, _FROZEN, *_SILENCED)))
         self.patterns = [self._asked_for(*one) for one in coded]
         self.gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: (one.near,)).items()]
-        every_word = dict.fromkeys(word for _, _, groups in coded for word in groups[0])
-        self.every_word = [(word, self._bits((word,))) for word in every_word]
+        self.telling, cased = self._bits(sinks.WORDS), (word for _, _, groups in coded for word in groups[0])
+        self.every_word = [(word, self._bits((word,))) for word in dict.fromkeys((*sinks.CASED_WORDS, *cased))]
         self.asking = self._rows_by(lambda one: one.pattern.nodes)
         self.every_row = (1 << len(self.patterns)) - 1
         self.named = [*self._rows_by(lambda one: one.needed).items()]
         whole = self._rows_by(lambda one: filter(None, (one.words,)))
         self.written = [(words, rows) for words, rows in whole.items() if any(map(_is_written, words))]
         self.watches: dict[int, _Watch] = {}
+        self.asked_last = b"", 0
         self.shown: dict[tuple[type, int], tuple[list[_Wanted], Handler | None]] = {}
 
     def _rows_by(self, keys: Callable[[_Asked], Iterable[Any]]) -> dict[Any, int]:
@@ -110,13 +117,22 @@ class Watching(Assignments):
         return bits
 
     def has_a_word(self, source: bytes) -> bool:
-        """Whether a word of any pattern stands in a file."""
-        standing = self.words.standing_in(source)
-        return any(bits & standing and word in source for word, bits in self.every_word)
+        """Whether a word of any sink or pattern stands in a file."""
+        standing = self._standing_in(source)
+        return bool(standing & self.telling) or any(bits & standing and word in source for word, bits in self.every_word)
+
+    def _standing_in(self, source: bytes) -> int:
+        """The words that stand in a file, which is asked about once more when it is read."""
+        if self.asked_last[0] is not source:
+            self.asked_last = source, self.words.standing_in(source)
+        return self.asked_last[1]
+
+    asked_last: tuple[bytes, int]
+    """A file and the words in it."""
 
     def watch(self) -> None:
         """Puts the patterns this file may match around the handlers of their node types."""
-        standing = self.words.standing_in(self.source)
+        standing = self._standing_in(self.source)
         rows = self._rows_in_file(standing)
         self.file_gates = [(bits, written, those & rows) for bits, written, those in self.gates if those & rows]
         self.may_mark = bool(standing & self.words.bits[_MARKED])
@@ -135,7 +151,7 @@ class Watching(Assignments):
                 rows &= ~those
         return rows
 
-    may_freeze: bool = False
+    may_freeze: bool
     """Whether a comment may say that something is frozen."""
 
     def _put_around(self, rows: int) -> None:
