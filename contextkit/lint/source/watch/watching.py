@@ -98,7 +98,7 @@ class Watching(Assignments):
         return found
 
     def _asked_for(self, code: str, pattern: Pattern, groups: tuple[_Group, ...]) -> _Asked:
-        near = tuple(filter(None, groups if pattern.is_near else groups[1:]))
+        near = tuple(sorted(filter(None, groups if pattern.is_near else groups[1:]), key=len))  # what is soon found missing first
         needed = tuple(map(self._bits, filter(None, groups)))
         return _Asked(code, pattern, () if pattern.is_near else groups[0], near, needed)
 

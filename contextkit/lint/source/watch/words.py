@@ -5,6 +5,7 @@ Takes words and source, gives numbers; knows nothing of syntax. Capital and smal
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, reduce
 from operator import or_
@@ -13,18 +14,23 @@ _SPACED = bytes(ord(chr(at).lower()) if at < 128 and (chr(at).isalnum() or at ==
 """Every byte that cannot stand in a name becomes a space, every capital letter a small one."""
 _MOST_NAMES = 1_000_000
 """Names remembered at most."""
+_SHORTEST = 3
+"""Letters of a word at least: three that follow one another say which words may stand in a name."""
 ANYWHERE = 1
 """The bit of a text that holds no name: it may stand anywhere."""
+
+_Letters = tuple[int, int, int]
 
 
 @lru_cache(maxsize=10_000)
 def longest_name(text: bytes) -> bytes:
-    """The longest part of a text that stands in a name wherever the text stands, in small letters; empty for one without any.
+    """The longest part of a text that stands in a name wherever the text stands, in small letters; empty for one of two letters.
 
-    >>> longest_name(b"Messages.create("), longest_name(b" != ")
+    >>> longest_name(b"Messages.create("), longest_name(b"if x != ")
     (b'messages', b'')
     """
-    return max(text.translate(_SPACED).split(), key=len, default=b"")
+    name = max(text.translate(_SPACED).split(), key=len, default=b"")
+    return name if len(name) >= _SHORTEST else b""
 
 
 class Words:
@@ -36,11 +42,20 @@ class Words:
     """
 
     def __init__(self, words: Iterable[bytes]) -> None:
-        wanted = sorted({*words} - {b""}, key=lambda word: (len(word), word))
+        wanted = sorted({*words} - {b""})
         self.bits = {b"": ANYWHERE, **{word: ANYWHERE << at for at, word in enumerate(wanted, 1)}}
-        self.with_core = dict(_by_core(wanted))
+        self.having = self._by_rarest(wanted)
+        self.rarest = frozenset(self.having)
         self.holding: dict[bytes, int] = {}
         self.telling = set[bytes]()
+
+    def _by_rarest(self, words: Iterable[bytes]) -> dict[_Letters, list[tuple[bytes, int]]]:
+        """Three letters → the words, with their bits, in which no others are rarer: a name without those holds none of them."""
+        common = Counter(letters for word in words for letters in _letters(word))
+        found: dict[_Letters, list[tuple[bytes, int]]] = {}
+        for word in words:
+            found.setdefault(min(_letters(word), key=common.__getitem__), []).append((word, self.bits[word]))
+        return found
 
     def standing_in(self, text: bytes) -> int:
         """The bits of those that stand in a text."""
@@ -58,40 +73,23 @@ class Words:
         return reduce(or_, map(self.holding.__getitem__, names), ANYWHERE)
 
     def _learn(self, names: set[bytes]) -> None:
-        """Looks for every word in all new names at once."""
+        """Looks for the words in new names."""
         if len(self.holding) > _MOST_NAMES:
             names |= self.holding.keys()
             self.holding.clear()
             self.telling.clear()
-        self.holding.update(dict.fromkeys(names, 0))
-        text = _one_text(names)
-        for core, words in self.with_core.items():
-            if core in text:
-                for name in _names_with(core, text):
-                    self.holding[name] |= reduce(or_, [self.bits[word] for word in words if word in name])
-                    self.telling.add(name)
+        among, having = self.rarest.intersection, self.having
+        for name in names:
+            bits = 0
+            for letters in among(zip(name, name[1:], name[2:], strict=False)):
+                for word, bit in having[letters]:
+                    if word in name:
+                        bits |= bit
+            self.holding[name] = bits
+            if bits:
+                self.telling.add(name)
 
 
-def _by_core(words: Iterable[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-    """The words that hold no other, and below each those that hold it, which stand nowhere else: the shorter ones come first."""
-    left = dict.fromkeys(words)
-    text = _one_text(left)
-    for core in [*left]:
-        if core in left:
-            below = [word for word in _names_with(core, text) if word in left]
-            yield core, below
-            for word in below:
-                del left[word]
-
-
-def _one_text(names: Iterable[bytes]) -> bytes:
-    return b" %s " % b" ".join(names)
-
-
-def _names_with(word: bytes, text: bytes) -> Iterator[bytes]:
-    """The names in a text that hold a word."""
-    at = text.find(word)
-    while at >= 0:
-        end = text.index(b" ", at)
-        yield text[text.rindex(b" ", 0, at) + 1 : end]
-        at = text.find(word, end)
+def _letters(word: bytes) -> Iterator[_Letters]:
+    """Each three letters that follow one another."""
+    return zip(word, word[1:], word[2:], strict=False)
