@@ -16,6 +16,7 @@ from contextkit.lint.source import flows, link
 from contextkit.lint.source.reading.files import source_files
 from contextkit.lint.source.reading.reader import room_to_recurse
 from contextkit.lint.source.reading.rounds import read_all
+from contextkit.lint.source.reading.workers import ended
 from contextkit.lint.source.rule import Flow, Pattern
 from contextkit.lint.source.summary import Module, Site, Source
 
@@ -32,7 +33,7 @@ def find_in_code(
 
     A hazard's patterns are sent to other processes, so their `find` is a function of a module. Raises nothing for what a file holds.
     """
-    with room_to_recurse():
+    with room_to_recurse(), ended():
         found = _find(paths, config, hazards, jobs, progress or _nobody)
     yield from found
 

@@ -36,7 +36,7 @@ def source_files(paths: Iterable[str | Path], config: LintConfig) -> Iterator[So
     """Python files under paths, each once, in order; a folder reached again through a link is not entered."""
     seen, folders = set[str](), dict[str, str]()
     for path in paths:
-        for found in sorted(_under(Path(path), config)):
+        for found in sorted(_under(Path(path), config, folders)):
             real = _real(found, folders)
             if real not in seen:
                 seen.add(real)
@@ -45,7 +45,7 @@ def source_files(paths: Iterable[str | Path], config: LintConfig) -> Iterator[So
 
 
 def _real(path: str, folders: dict[str, str]) -> str:
-    """Where a file is found without links; a folder is looked up once for all its files."""
+    """Where something is found without links; a folder is looked up once for all that is in it."""
     if os.path.islink(path):  # noqa: PTH114
         return os.path.realpath(path)
     folder, name = os.path.split(path)
@@ -55,13 +55,13 @@ def _real(path: str, folders: dict[str, str]) -> str:
     return os.path.join(real, name)  # noqa: PTH118
 
 
-def _under(path: Path, config: LintConfig) -> Iterator[str]:
+def _under(path: Path, config: LintConfig, reals: dict[str, str]) -> Iterator[str]:
     if not path.is_dir():
         yield str(path)
         return
     entered: set[str] = set()
     for folder, folders, names in os.walk(path, followlinks=True):
-        real = os.path.realpath(folder)
+        real = reals[folder] = _real(folder, reals)
         if real in entered:
             folders.clear()
             continue

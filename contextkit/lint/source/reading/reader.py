@@ -19,7 +19,7 @@ from contextkit.lint.source.reading.files import SourceFile
 from contextkit.lint.source.summary import Module
 from contextkit.lint.source.tables import sanitizers, sinks
 from contextkit.lint.source.walk.statements import Walk
-from contextkit.lint.source.watch.watching import CodedPattern
+from contextkit.lint.source.watch.patterns import CodedPattern
 
 UNREADABLE = "CK000"
 """Code of a file that cannot be read."""
@@ -89,7 +89,7 @@ class Reader:
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
 
     def _may_matter(self, source: bytes) -> bool:
-        return self.walk.has_a_word(source) or bool(self.words and self.words.search(source)) or bool(_SOURCE_WORDS.search(source))
+        return self.walk.may_matter(source) or bool(self.words and self.words.search(source)) or bool(_SOURCE_WORDS.search(source))
 
 
 def as_utf8(source: bytes) -> bytes:

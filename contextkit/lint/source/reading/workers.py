@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -66,7 +66,7 @@ def _forked(work: Work, chunks: Sequence[Any], n_helpers: int) -> Iterator[Any]:
             left.discard(number)
             yield work(chunks[number])
             yield from _arrived(helpers, left, 0)
-        while helpers:
+        while helpers and left:
             yield from _arrived(helpers, left, None)
         yield from (work(chunks[number]) for number in sorted(left))
     finally:
@@ -74,7 +74,21 @@ def _forked(work: Work, chunks: Sequence[Any], n_helpers: int) -> Iterator[Any]:
         for results, process in helpers.items():
             results.close()
             process.kill()
-            process.join()
+            _ending.append(process)
+
+
+_ending: list[Any] = []
+"""Helpers that have no more to do; what they held takes the system a moment to take back."""
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """No helper is left behind."""
+    try:
+        yield
+    finally:
+        while _ending:
+            _ending.pop().join()
 
 
 def _numbers(n: int) -> int:

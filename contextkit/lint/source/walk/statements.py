@@ -17,7 +17,8 @@ from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.pieces import forget, keeps_its_result, last_name, made_by, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
-from contextkit.lint.source.watch.watching import CodedPattern, Watching
+from contextkit.lint.source.watch.patterns import CodedPattern
+from contextkit.lint.source.watch.watching import Watching
 
 _FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
 _NOQA = re.compile(rb"#\s*noqa(?!\w)(?::\s*([A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
@@ -31,9 +32,10 @@ class Walk(Watching):
     """One walk after the other, for all files of a worker."""
 
     __slots__ = ("known_roots", "package", "waiting")
+
     def __init__(
         self,
-        patterns: Iterable[CodedPattern],
+        patterns: tuple[CodedPattern, ...],
         calls: dict[str, Kind],
         mends: dict[str, frozenset[Kind]],
         met: dict[str, sinks.Arguments],

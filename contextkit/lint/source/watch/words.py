@@ -37,7 +37,7 @@ class Words:
     """Parts of names to look for, in small letters, each with a bit.
 
     >>> words = Words({b"tool", b"ool", b"cache"})
-    >>> words.standing_in(b"TOOLS = my_tools[-1]") == ANYWHERE | words.bits[b"tool"] | words.bits[b"ool"]
+    >>> Names(words).words_in(b"TOOLS = my_tools[-1]") == ANYWHERE | words.bits[b"tool"] | words.bits[b"ool"]
     True
     """
 
@@ -46,8 +46,6 @@ class Words:
         self.bits = {b"": ANYWHERE, **{word: ANYWHERE << at for at, word in enumerate(wanted, 1)}}
         self.having = self._by_rarest(wanted)
         self.rarest = frozenset(self.having)
-        self.holding: dict[bytes, int] = {}
-        self.telling = set[bytes]()
 
     def _by_rarest(self, words: Iterable[bytes]) -> dict[_Letters, list[tuple[bytes, int]]]:
         """Three letters → the words, with their bits, in which no others are rarer: a name without those holds none of them."""
@@ -57,15 +55,24 @@ class Words:
             found.setdefault(min(_letters(word), key=common.__getitem__), []).append((word, self.bits[word]))
         return found
 
-    def standing_in(self, text: bytes) -> int:
-        """The bits of those that stand in a text."""
+
+class Names:
+    """The names met so far, and which words stand in each."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.holding: dict[bytes, int] = {}
+        self.telling = set[bytes]()
+
+    def words_in(self, text: bytes) -> int:
+        """The bits of the words that stand in a text."""
         names = set(text.translate(_SPACED).split())
         new = names.difference(self.holding)
         if new:
             self._learn(new)
         return self._of(names & self.telling)
 
-    def standing_in_part(self, text: bytes) -> int:
+    def words_in_part(self, text: bytes) -> int:
         """The same for a part of a text that was looked at before."""
         return self._of(self.telling.intersection(text.translate(_SPACED).split()))
 
@@ -73,12 +80,11 @@ class Words:
         return reduce(or_, map(self.holding.__getitem__, names), ANYWHERE)
 
     def _learn(self, names: set[bytes]) -> None:
-        """Looks for the words in new names."""
         if len(self.holding) > _MOST_NAMES:
             names |= self.holding.keys()
             self.holding.clear()
             self.telling.clear()
-        among, having = self.rarest.intersection, self.having
+        among, having = self.words.rarest.intersection, self.words.having
         for name in names:
             bits = 0
             for letters in among(zip(name, name[1:], name[2:], strict=False)):
