@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import contextkit.lint.source.detect as linted
-from contextkit.lint.source.watch.words import ANYWHERE, Words
+from contextkit.lint.source.watch.words import ANYWHERE, Names, Words, longest_name
 
-LOOKED_FOR = (b"a", b"as", b"find", b"findings", b"indin", b"modul", b"ule", b"small", b"nowhere", b"file")
+LOOKED_FOR = (b"ind", b"fin", b"find", b"findings", b"indin", b"modul", b"ule", b"small", b"nowhere", b"file", b"import")
 
 
 def standing(text: bytes) -> set[bytes]:
@@ -25,13 +25,20 @@ def test_a_word_stands_where_a_name_holds_it_whatever_was_looked_at_before() -> 
     lines = Path(linted.__file__).read_bytes().splitlines()
     words = Words(LOOKED_FOR)
     assert len({frozenset(standing(line)) for line in lines}) > 10
+    met = Names(words)
     for line in lines:
-        assert words.standing_in(line) == bits(words, standing(line))
+        assert met.words_in(line) == bits(words, standing(line))
 
 
 def test_a_part_of_a_text_holds_what_the_names_in_it_hold() -> None:
     source = Path(linted.__file__).read_bytes()
     words = Words(LOOKED_FOR)
-    words.standing_in(source)
+    met = Names(words)
+    met.words_in(source)
     for part in source.split(b"\n\n"):
-        assert words.standing_in_part(part) == bits(words, standing(part))
+        assert met.words_in_part(part) == bits(words, standing(part))
+
+
+def test_a_name_of_two_letters_may_stand_anywhere() -> None:
+    assert longest_name(b"if ") == longest_name(b'id"') == b""
+    assert longest_name(b'id": uid') == b"uid"

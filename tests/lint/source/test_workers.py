@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from contextkit.lint.source.reading import workers
-from contextkit.lint.source.reading.workers import n_processors, shared
+from contextkit.lint.source.reading.workers import ended, n_processors, shared
 
 pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="processes do not begin as copies here")
 
@@ -63,6 +63,12 @@ def test_a_process_that_ends_in_the_midst_leaves_its_chunk_to_this_one() -> None
 def test_an_error_of_the_work_is_raised_where_it_was_asked_for() -> None:
     with pytest.raises(ZeroDivisionError):
         list(shared(lambda number: 1 // (number - 7), range(20), 2, nothing))
+    assert multiprocessing.active_children() == []
+
+
+def test_nobody_is_left_where_all_have_ended() -> None:
+    with ended():
+        assert sum(1 for _ in shared(where, range(10), 3, nothing)) == 10
     assert multiprocessing.active_children() == []
 
 

@@ -113,8 +113,8 @@ def _marks_system_only(view: View) -> bool:
     function, around = view.function(), view.parents()
     if function is None or not around:
         return False
-    calls = _calls_of(function.name, around[0])
-    branches = (node for node in walk(around[0]) if isinstance(node, ast.If) and "system" in text_in(node.test))
+    calls = _calls_of(function.name, around[0]) if view.source.count(function.name.encode()) > 1 else []
+    branches = (node for node in walk(around[0]) if isinstance(node, ast.If) and "system" in text_in(node.test)) if calls else ()
     asked = {id(call) for branch in branches for statement in branch.body for call in _calls_of(function.name, statement)}
     return bool(calls) and all(id(call) in asked for call in calls)
 

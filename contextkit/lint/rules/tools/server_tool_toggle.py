@@ -99,16 +99,17 @@ def _first_cited(step: Step) -> Evidence | None:
 
 def _added(node: ast.If, view: View) -> Iterator[Hit]:
     """`if wants_search: tools.append({"type": "web_search_…"})` where the model is asked."""
-    if view.is_constant(node.test) or not view.calls_model():
-        return
-    for call in calls_in(node.body):
-        if _adds(call, view) and any(_is_server_tool(part) for given in call.args for part in walk(given)):
-            yield Hit(call, "a server tool is switched on for some calls only; each change computes system and messages again")
+    added = [call for call in calls_in(node.body) if _adds(call, view)]
+    if added and not view.is_constant(node.test) and view.calls_model():
+        why = "a server tool is switched on for some calls only; each change computes system and messages again"
+        yield from (Hit(call, why) for call in added)
 
 
 def _adds(call: ast.Call, view: View) -> bool:
     is_call = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend", "insert")
-    return is_call and isinstance(call.func, ast.Attribute) and view.is_tools(call.func.value)
+    if not is_call or not isinstance(call.func, ast.Attribute) or not view.is_tools(call.func.value):
+        return False
+    return any(_is_server_tool(part) for given in call.args for part in walk(given))
 
 
 def _chosen(node: ast.IfExp, view: View) -> Iterator[Hit]:

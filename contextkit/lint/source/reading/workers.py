@@ -69,21 +69,23 @@ def _forked(work: Work, chunks: Sequence[Any], n_helpers: int) -> Iterator[Any]:
         while helpers and left:
             yield from _arrived(helpers, left, None)
         yield from (work(chunks[number]) for number in sorted(left))
+        _ending.extend(helpers.values())
     finally:
         os.close(numbers)
         for results, process in helpers.items():
             results.close()
             process.kill()
-            _ending.append(process)
+            if process not in _ending:
+                process.join()
 
 
 _ending: list[Any] = []
-"""Helpers that have no more to do; what they held takes the system a moment to take back."""
+"""Helpers that have no more to do: what they held takes the system a moment to take back, which nobody need wait for at once."""
 
 
 @contextmanager
 def ended() -> Iterator[None]:
-    """No helper is left behind."""
+    """No helper is left behind where this ends."""
     try:
         yield
     finally:

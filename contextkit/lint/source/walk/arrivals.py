@@ -20,7 +20,8 @@ REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output
 class Arrivals(View):
     """Notes what reaches the prompt."""
 
-    __slots__ = ("mid_conversation", "settled", "frozen_lines", "growing")
+    __slots__ = ("frozen_lines", "growing", "mid_conversation", "settled")
+
     mid_conversation: bool
     """Whether a system message met now is appended behind a running conversation."""
     settled: Value

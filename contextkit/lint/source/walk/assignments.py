@@ -21,9 +21,12 @@ _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.
 class Assignments(Calls):
     """The handlers of assignments and `return`."""
 
-    __slots__ = ("named_sinks", "global_names", "returns_to", "returns_name")
+    __slots__ = ("branches", "global_names", "named_sinks", "returns_name", "returns_to")
+
     named_sinks: dict[str, Sink]
     """Names of prompts."""
+    branches: list[ast.If]
+    """Each `if` that stands around it."""
     global_names: frozenset[str]
     """What the function declares global."""
     returns_to: Sink | None

@@ -17,16 +17,13 @@ from contextkit.lint.source.walk.arrivals import Arrivals
 from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition, last_name
 
 Handler = Callable[[Any], Value]
-_NEAR = 2
-"""Branches around a set that are looked at."""
 
 
 class Displays(Arrivals):
     """Handlers of displays and comprehensions: node → origins of its value."""
 
-    __slots__ = ("table", "may_mark", "display", "orders", "branches")
-    branches: list[ast.If]
-    """Each `if` that stands around it."""
+    __slots__ = ("display", "may_mark", "orders", "table")
+
     table: dict[type, Handler]
     """Node type → handler, of all expressions."""
 
@@ -197,13 +194,8 @@ class Displays(Arrivals):
         return value
 
     def set_comprehension(self, node: ast.SetComp) -> Value:
-        """A set has no order; one that is made where a set was given says nothing of what else is given."""
-        is_kept = any(b"isinstance" in self._test_of(above) for above in self.branches[-_NEAR:])
-        return self.comprehension(node) if is_kept else self.comprehension(node) | self.varies("unordered", node)
-
-    def _test_of(self, branch: ast.If) -> bytes:
-        start, end = self.bytes_at(branch.test)
-        return self.source[start:end]
+        """A set has no order."""
+        return self.comprehension(node) | self.varies("unordered", node)
 
     def dict_comprehension(self, node: ast.DictComp) -> Value:
         """Its keys and values."""

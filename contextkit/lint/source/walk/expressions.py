@@ -25,6 +25,7 @@ class Expressions(Displays):
     """Handlers of expressions: node → origins of its value."""
 
     __slots__ = ("watched_types",)
+
     def handlers(self) -> dict[type, Handler]:
         """Node type → handler."""
         return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -80,9 +80,10 @@ class View:
     """
 
     __slots__ = (
-        "source", "module", "scope", "probing", "asked", "ids", "names", "loops", "statement", "class_types", "bound", "stored", "tree",
-        "roots", "_starts", "_is_ascii", "_lines", "_parents", "_assigned", "_callers", "_functions",
+        "_assigned", "_callers", "_functions", "_is_ascii", "_lines", "_parents", "_starts", "asked", "bound", "class_types", "ids",
+        "loops", "module", "names", "probing", "roots", "scope", "source", "statement", "stored", "tree",
     )  # fmt: skip
+
     source: bytes
     module: Module
     scope: Scope
@@ -106,7 +107,7 @@ class View:
         self.stored: dict[str, list[ast.expr]] = {}
         self._assigned: dict[int, dict[str, list[ast.expr]]] = {}
         self._callers: dict[int, bool] = {}
-        self._functions: list[AnyFunction] | None = None
+        self._functions: dict[str, list[AnyFunction]] | None = None
 
     # Origins --------------------------------------------------------------------------------------------------------------
 
@@ -317,14 +318,16 @@ class View:
         names = {last_name(call.func): call for call in walk(node) if isinstance(call, ast.Call)}
         found = any(is_model_call(self.dotted(call.func), name) for name, call in names.items())
         if not found and depth:
-            found = any(self._calls_model(other, depth - 1) for other in self._functions_named(names.keys()))
+            found = any(self._calls_model(other, depth - 1) for name in names for other in self._functions_named(name))
         self._callers[id(node)] = found
         return found
 
-    def _functions_named(self, names: Container[str]) -> Iterator[AnyFunction]:
+    def _functions_named(self, name: str) -> list[AnyFunction]:
         if self._functions is None:
-            self._functions = functions_in(self.tree)
-        return (node for node in self._functions if node.name in names)
+            self._functions = {}
+            for node in functions_in(self.tree):
+                self._functions.setdefault(node.name, []).append(node)
+        return self._functions.get(name, [])
 
     def nodes(self, around: ast.AST, *types: type[ast.AST]) -> tuple[ast.AST, ...]:
         """The nodes of some types inside a function or statement; see `rule.View`."""

@@ -34,7 +34,7 @@ def longest_name(text: bytes) -> bytes:
 
 
 class Words:
-    """Parts of names to look for, in small letters, each with a bit.
+    """Parts of names to look for, in small letters, at least three of them, each with a bit.
 
     >>> words = Words({b"tool", b"ool", b"cache"})
     >>> Names(words).words_in(b"TOOLS = my_tools[-1]") == ANYWHERE | words.bits[b"tool"] | words.bits[b"ool"]
