@@ -31,12 +31,13 @@ def passed(names: tuple[str, ...], message: str, holding: str = "") -> Pattern:
 
     With `holding` a text in the value has to hold it.
     """
-    return Pattern((ast.Call,), partial(_passed, names=names, message=message, holding=holding), as_keywords(*names), is_near=True)
+    return Pattern((ast.Call,), partial(_passed, names=names, message=message, holding=holding), as_keywords(*names), is_near=True, names=names)
 
 
 def chosen(names: tuple[str, ...], message: str) -> tuple[Pattern, ...]:
     """The same, and the setting stored in a request that is made step by step."""
-    return passed(names, message), Pattern((ast.Assign,), partial(_stored, names=names, message=message), as_keys(*names), is_near=True)
+    stored = Pattern((ast.Assign,), partial(_stored, names=names, message=message), as_keys(*names), is_near=True, names=names)
+    return passed(names, message), stored
 
 
 def _passed(node: ast.Call, view: View, *, names: tuple[str, ...], message: str, holding: str) -> Iterator[Hit]:

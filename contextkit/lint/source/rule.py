@@ -160,3 +160,10 @@ class Pattern:
     """Whether one of the words stands in the node itself: one without them is not looked at."""
     also: tuple[tuple[str, ...], ...] = ()
     """Of each of these, too, at least one stands in the node itself, and so in its file."""
+    tested: tuple[tuple[str, ...], ...] = ()
+    """Of each of these at least one stands in the condition of an `if` or a ternary."""
+    names: tuple[str, ...] = ()
+    """What it is shown has one of these itself: an argument of a call, what an assignment sets, a key of a dict, the name of a keyword.
+
+    A node that has is not searched for words any more.
+    """

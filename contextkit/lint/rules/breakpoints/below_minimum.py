@@ -93,7 +93,8 @@ def _too_short(calls: Sequence[Sent]) -> Iterator[Evidence]:
 HAZARD = Hazard(
     "CKB11", "below-minimum", "A", "warning",
     source=(
-        Pattern((ast.Call,), _short_text, ("cache_control",), also=(as_keywords("model"), as_keywords("system"), as_keywords("messages"))),
+        Pattern((ast.Call,), _short_text, ("cache_control",), also=(as_keywords("model"), as_keywords("system"), as_keywords("messages")),
+                names=("model",)),
     ),
     requests=(RequestRule("session", _too_short),),
 )  # fmt: skip

@@ -106,6 +106,7 @@ _WORDS = ("cache_control", "cachePoint", "cache_point")
 HAZARD = Hazard(
     "CKB08", "too-many-markers", "A", "error",
     source=(Pattern((ast.For,), _in_loop, _WORDS, is_near=True), Pattern((ast.ListComp,), _in_comprehension, _WORDS, is_near=True),
-            Pattern((ast.Call, ast.Dict), _written_out, _WORDS, also=((*as_keywords("messages"), *as_keys("messages")),))),
+            Pattern((ast.Call, ast.Dict), _written_out, _WORDS, also=((*as_keywords("messages"), *as_keys("messages")),),
+                    names=("messages",))),
     requests=(RequestRule("call", _too_many),),
 )  # fmt: skip

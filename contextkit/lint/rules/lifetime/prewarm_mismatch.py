@@ -90,6 +90,6 @@ def _not_found(calls: Sequence[Sent]) -> Iterator[Evidence]:
 HAZARD = Hazard(
     "CKL09", "prewarm-mismatch", "D", "warning",
     source=(Pattern((ast.Call,), _other_request, ("max_tokens=0", "max_tokens=1", "max_tokens = 0", "max_tokens = 1"),
-                    also=(("max_tokens",),)),),
+                    also=(("max_tokens",),), names=("max_tokens",)),),
     requests=(RequestRule("session", _not_found),), confirmed_by=("tools_changed", "system_changed"),
 )  # fmt: skip

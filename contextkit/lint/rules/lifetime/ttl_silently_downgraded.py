@@ -92,6 +92,6 @@ def _billed_short(sent: Sent) -> Evidence | None:
 HAZARD = Hazard(
     "CKL06", "ttl-silently-downgraded", "D", "warning",
     source=(Flow(("flag",), ("ttl",), "the lifetime asked for depends on {source}: it may change without a word"),
-            Pattern((ast.Dict,), _by_flag, ("ttl",), is_near=True, also=(("ephemeral",),))),
+            Pattern((ast.Dict,), _by_flag, ("ttl",), is_near=True, also=(("ephemeral",),), names=("ttl",))),
     requests=(RequestRule("step", _shorter), RequestRule("call", _billed_short)),
 )  # fmt: skip

@@ -82,7 +82,7 @@ HAZARD = Hazard(
     source=(
         Flow(("unsorted_json",), ("system", "front"),
              "{source} keeps the order in which the keys came, and reaches {sink}", mends=(SORT_KEYS,)),
-        Pattern((ast.Dict,), _dumped_again, ("arguments",), is_near=True),
+        Pattern((ast.Dict,), _dumped_again, ("arguments",), is_near=True, names=("arguments",)),
     ),
     requests=(RequestRule("change", _respelled, 12),),
     confirmed_by=("messages_changed", "input_changed"),

@@ -51,7 +51,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.walk.pieces import kept, walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _PLAIN = frozenset({"type", "text"})
@@ -111,21 +111,25 @@ def _is_marked_block(node: ast.stmt) -> bool:
 def _marks_system_only(view: View) -> bool:
     """Whether the function around is called for system messages alone, which are marked in every request alike."""
     function, around = view.function(), view.parents()
-    if function is None or not around:
-        return False
-    calls = _calls_of(function.name, around[0]) if view.source.count(function.name.encode()) > 1 else []
-    branches = (node for node in walk(around[0]) if isinstance(node, ast.If) and "system" in text_in(node.test)) if calls else ()
-    asked = {id(call) for branch in branches for statement in branch.body for call in _calls_of(function.name, statement)}
+    return function is not None and bool(around) and _is_for_system_only(function.name, around[0])
+
+
+@kept(4)
+def _is_for_system_only(name: str, module: ast.AST) -> bool:
+    nodes = walk(module)
+    calls = _calls_of(name, nodes)
+    branches = [node for node in nodes if isinstance(node, ast.If) and "system" in text_in(node.test)] if calls else []
+    asked = {id(call) for branch in branches for statement in branch.body for call in _calls_of(name, walk(statement))}
     return bool(calls) and all(id(call) in asked for call in calls)
 
 
-def _calls_of(name: str, node: ast.AST) -> list[ast.Call]:
-    return [part for part in walk(node) if isinstance(part, ast.Call) and last_name(part.func) == name]
+def _calls_of(name: str, nodes: list[ast.AST]) -> list[ast.Call]:
+    return [part for part in nodes if isinstance(part, ast.Call) and last_name(part.func) == name]
 
 
 HAZARD = Hazard(
     "CKM10", "content-shape-flip", "A", "error",
-    source=(Pattern((ast.If,), _wrapped, ("cache_control",), is_near=True, also=(("isinstance",),)),),
+    source=(Pattern((ast.If,), _wrapped, ("cache_control",), is_near=True, tested=(("isinstance",),)),),
     requests=(RequestRule("change", _flipped, 5),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -116,7 +116,7 @@ def _is_joined(node: ast.AST) -> bool:
 
 HAZARD = Hazard(
     "CKM12", "same-role-merge", "A", "warning",
-    source=(Pattern((ast.If,), _coalesced, ("role",), is_near=True),),
+    source=(Pattern((ast.If,), _coalesced, ("role",), tested=(("role",),)),),
     requests=(RequestRule("change", _merged, 13),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

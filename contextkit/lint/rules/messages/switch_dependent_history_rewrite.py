@@ -94,7 +94,7 @@ def _for_this_call(branch: ast.If, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM03", "switch-dependent-history-rewrite", "A", "warning",
-    source=(Pattern((ast.If,), _for_this_call, (" != ",), is_near=True, also=(in_any_case("model", "provider"),)),),
+    source=(Pattern((ast.If,), _for_this_call, (" != ",), tested=(("!=",), in_any_case("model", "provider"))),),
     requests=(RequestRule("change", _at_switch, 4), RequestRule("change", _restored, 4)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

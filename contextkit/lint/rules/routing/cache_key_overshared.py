@@ -82,5 +82,5 @@ def _constant(node: ast.keyword, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKR05", "cache-key-overshared", "A", "warning",
-    source=(Pattern((ast.keyword,), _constant, (_KEY,), is_near=True),), requests=(RequestRule("session", _crowded),),
+    source=(Pattern((ast.keyword,), _constant, (_KEY,), is_near=True, names=(_KEY,)),), requests=(RequestRule("session", _crowded),),
 )  # fmt: skip

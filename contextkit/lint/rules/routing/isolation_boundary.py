@@ -79,5 +79,5 @@ def _takes_next(node: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKR08", "isolation-boundary", "A", "error",
-    source=(Pattern((ast.Call,), _rotating, ("api_key",), is_near=True),), requests=(RequestRule("step", _crossed),),
+    source=(Pattern((ast.Call,), _rotating, ("api_key",), is_near=True, names=("api_key",)),), requests=(RequestRule("step", _crossed),),
 )  # fmt: skip

@@ -127,7 +127,7 @@ def _items(given: ast.keyword) -> list[ast.expr]:
 
 HAZARD = Hazard(
     "CKS09", "middleware-order", "A", "warning",
-    source=(Pattern((ast.keyword,), _later, ("Middleware",), also=(("middleware",),)),
+    source=(Pattern((ast.keyword,), _later, ("Middleware",), also=(("middleware",),), names=("middleware", "middlewares")),
             Pattern(FUNCTIONS, _built, ("CachingMiddleware", "PromptCach"), is_near=True)),
     requests=(RequestRule("change", _section_in_front, 70),),
     confirmed_by=("system_changed", "input_changed"),

@@ -89,7 +89,8 @@ def _is_system(node: ast.AST) -> bool:
 
 HAZARD = Hazard(
     "CKS08", "static-and-volatile-one-block", "A", "error",
-    source=(Pattern((ast.Dict,), _one_block, ("cache_control",), is_near=True, also=(("text",),)),),
+    source=(Pattern((ast.Dict,), _one_block, ("cache_control",), is_near=True, also=(("text",),),
+                    names=("cache_control",)),),
     requests=(RequestRule("change", _volatile_end, 72),),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

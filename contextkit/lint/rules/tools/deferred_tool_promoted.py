@@ -97,6 +97,6 @@ def _is_once(view: View) -> bool:
 HAZARD = Hazard(
     "CKT06", "deferred-tool-promoted", "A", "error",
     source=(Pattern((ast.Call,), _call, ("promote", "defer", "inline_"), is_near=True),
-            Pattern((ast.Assign,), _flag, ("defer",), is_near=True)),
+            Pattern((ast.Assign,), _flag, ("defer",), is_near=True, names=("defer_loading",))),
     requests=(RequestRule("change", _promoted, 30),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -124,7 +124,7 @@ HAZARD = Hazard(
     "CKT11", "permission-removes-tool", "A", "warning",
     source=(
         Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",), also=(_RULE_WORDS,)),
-        Pattern((ast.If,), _branch, ("tools",), is_near=True, also=(("mode", "read_only", "is_planning"),)),
+        Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(("mode", "read_only", "is_planning"),)),
     ),
     requests=(RequestRule("change", _moded, 45),), confirmed_by=("tools_changed",),
 )  # fmt: skip

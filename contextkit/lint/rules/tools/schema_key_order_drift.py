@@ -99,7 +99,7 @@ HAZARD = Hazard(
              mends=(SORT_ITEMS,)),
         Flow(("unsorted_json",), ("tool", "schema", "tools"), "{source} keeps the order in which the keys came, and reaches {sink}",
              mends=(SORT_KEYS,)),
-        Pattern((ast.Dict,), _required, ("required",), is_near=True, also=(("properties",),)),
+        Pattern((ast.Dict,), _required, ("required",), is_near=True, also=(("properties",),), names=("required",)),
     ),
     requests=(RequestRule("change", _respelled, 15),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -109,6 +109,7 @@ def _is_listed(tools: ast.expr, view: View) -> bool:
 
 HAZARD = Hazard(
     "CKT02", "tools-arrive-late", "A", "error",
-    source=(Pattern((ast.Call, ast.Dict), _listed, ("_tools",), also=((*as_keywords("tools"), *as_keys("tools")),)),),
+    source=(Pattern((ast.Call, ast.Dict), _listed, ("_tools",), also=((*as_keywords("tools"), *as_keys("tools")),),
+                    names=("tools",)),),
     requests=(RequestRule("change", _flapped, 50), RequestRule("change", _late, 60)), confirmed_by=("tools_changed",),
 )  # fmt: skip

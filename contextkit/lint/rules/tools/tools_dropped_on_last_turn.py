@@ -120,7 +120,7 @@ def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKT04", "tools-dropped-on-last-turn", "A", "warning",
-    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, also=(_IN_LAST,)),
-            Pattern((ast.IfExp,), _choice, ("tools",), also=(_IN_LAST,))),
+    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_IN_LAST,)),
+            Pattern((ast.IfExp,), _choice, ("tools",), tested=(_IN_LAST,))),
     requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -296,10 +296,10 @@ class Walk(Watching):
         self.body(node.body)
         if self.settled and function.arrivals:
             function.arrivals = [one for one in function.arrivals if not (one.is_named and one.value <= self.settled)]
-        rows = self.wanted.get(type(node))
-        if rows:
+        asking = self.wanted.get(type(node))
+        if asking:
             self.statement, self.returns_to = node, None
-            self.show_to(node, rows)
+            self.show_to(node, asking)
 
     def _returns_to(self, node: AnyFunction, owner: str, decorators: frozenset[str]) -> Sink | None:
         sink = made_by(node.name)

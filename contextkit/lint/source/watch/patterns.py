@@ -19,6 +19,17 @@ Group = tuple[bytes, ...]
 """Words of which one is enough."""
 Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[Group, ...]]
 """A hazard's code, how it is looked for, and groups of words of which one each stands in the node."""
+
+
+class Asking(NamedTuple):
+    """The patterns that ask for a type of node."""
+
+    plain: list[Wanted]
+    """Those asked about each node."""
+    named: dict[str, list[Wanted]]
+    """A name a node has itself → those asked only about nodes that have it."""
+    tested: list[tuple[tuple[Group, ...], Wanted]]
+    """Those asked only where words stand in the condition, with those words."""
 MARKED, FROZEN, SILENCED = b"cache_control", b"frozen", (b"noqa", b"NOQA")
 """Words the walk itself asks for."""
 
@@ -34,6 +45,8 @@ class _Asked(NamedTuple):
     """Those of which one stands in its file; empty where the node itself is asked."""
     near: tuple[Group, ...]
     """Groups of which one each stands in the node itself."""
+    tested: tuple[Group, ...]
+    """Groups of which one each stands in the node's condition, and so in the node."""
     needed: tuple[int, ...]
     """Bits of the names in the words, and in each of those groups."""
 
@@ -57,13 +70,13 @@ class Patterns:
     """Patterns, each a row with a bit, and the words each is looked for by."""
 
     def __init__(self, patterns: Iterable[CodedPattern]) -> None:
-        coded = [(code, pattern, _encoded(pattern)) for code, pattern in patterns]
-        every = {word for _, _, groups in coded for group in groups for word in group}
+        coded = [(code, pattern, _encoded((pattern.words, *pattern.also))) for code, pattern in patterns]
+        every = {word for _, one, groups in coded for group in (*groups, *_encoded(one.tested)) for word in group}
         self.words = Words(map(longest_name, (*every, *sinks.WORDS, *sinks.CASED_WORDS, MARKED, FROZEN, *SILENCED)))
         self.rows = [self._asked(*one) for one in coded]
         self.every_row = (1 << len(self.rows)) - 1
         self.asking = self._rows_by(lambda one: one.pattern.nodes)
-        self._gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: (one.near,)).items()]
+        self._gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: ((*one.tested, *one.near),)).items()]
         self._telling, cased = self.bits(sinks.WORDS), (word for _, _, groups in coded for word in groups[0])
         self._cased = [(word, self.bits((word,))) for word in dict.fromkeys((*sinks.CASED_WORDS, *cased))]
         self._named = [*self._rows_by(lambda one: one.needed).items()]
@@ -80,8 +93,9 @@ class Patterns:
 
     def _asked(self, code: str, pattern: Pattern, groups: tuple[Group, ...]) -> _Asked:
         near = tuple(sorted(filter(None, groups if pattern.is_near else groups[1:]), key=len))  # what is soon found missing first
-        needed = tuple(map(self.bits, filter(None, groups)))
-        return _Asked(code, pattern, () if pattern.is_near else groups[0], near, needed)
+        tested = _encoded(pattern.tested)
+        needed = tuple(map(self.bits, filter(None, (*groups, *tested))))
+        return _Asked(code, pattern, () if pattern.is_near else groups[0], near, tested, needed)
 
     def _gate(self, near: tuple[Group, ...], rows: int) -> Gate:
         written = tuple(self._split_by_names(group) for group in near if any(map(_is_written, group)))
@@ -117,9 +131,18 @@ class Patterns:
         """What some patterns look for in a node."""
         return [Gate(gate.bits, gate.written, gate.rows & rows) for gate in self._gates if gate.rows & rows]
 
-    def wanted(self, rows: int) -> list[Wanted]:
-        """How some patterns are looked for."""
-        return [(one.code, one.pattern.find, one.near) for one in map(self.rows.__getitem__, _places(rows))]
+    def ask(self, rows: int) -> Asking:
+        """How some patterns that ask for the same type of node are looked for."""
+        asking = Asking([], {}, [])
+        for one in map(self.rows.__getitem__, _places(rows)):
+            wanted = one.code, one.pattern.find, () if one.pattern.names else one.near
+            if one.tested:
+                asking.tested.append((one.tested, wanted))
+            elif not one.pattern.names:
+                asking.plain.append(wanted)
+            for name in one.pattern.names:
+                asking.named.setdefault(name, []).append(wanted)
+        return asking
 
 
 @lru_cache(maxsize=8)
@@ -154,8 +177,19 @@ def _stand_in(text: bytes, standing: int, groups: tuple[_Written, ...]) -> bool:
     return True
 
 
-def _encoded(pattern: Pattern) -> tuple[Group, ...]:
-    return tuple(tuple(word.encode() for word in words) for words in (pattern.words, *pattern.also))
+def holds(text: bytes, groups: tuple[Group, ...]) -> bool:
+    """Whether a word of each group stands in a text."""
+    for group in groups:
+        for word in group:
+            if word in text:
+                break
+        else:
+            return False
+    return True
+
+
+def _encoded(groups: Iterable[Iterable[str]]) -> tuple[Group, ...]:
+    return tuple(tuple(word.encode() for word in words) for words in groups)
 
 
 def _is_written(word: bytes) -> bool:

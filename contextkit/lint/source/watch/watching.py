@@ -13,8 +13,9 @@ from contextkit.lint.source.rule import Hit
 from contextkit.lint.source.summary import Value
 from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
+from contextkit.lint.source.walk.pieces import last_name
 from contextkit.lint.source.walk.view import AnyFunction
-from contextkit.lint.source.watch.patterns import FROZEN, MARKED, SILENCED, CodedPattern, Gate, Wanted, made_ready, rows_in
+from contextkit.lint.source.watch.patterns import FROZEN, MARKED, SILENCED, Asking, CodedPattern, Gate, Wanted, holds, made_ready, rows_in
 from contextkit.lint.source.watch.words import Names
 
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
@@ -22,7 +23,7 @@ _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast
 _FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef})
 _MOST_WATCHES = 4_000
 """Sets of patterns remembered at most."""
-_Watch = tuple[dict[type, Handler], dict[type, list[Wanted]], frozenset[type]]
+_Watch = tuple[dict[type, Handler], dict[type, Asking], frozenset[type]]
 """Handlers with the patterns of some part of a file around them, those patterns by type of node, and those types."""
 
 
@@ -45,7 +46,7 @@ class Watching(Assignments):
         self.patterns = made_ready(patterns)
         self.met = Names(self.patterns.words)
         self.watches: dict[int, _Watch] = {}
-        self.shown: dict[tuple[type, int], tuple[list[Wanted], Handler | None]] = {}
+        self.shown: dict[tuple[type, int], tuple[Asking, Handler | None]] = {}
         self.asked_last = b"", 0
 
     def may_matter(self, source: bytes) -> bool:
@@ -88,9 +89,9 @@ class Watching(Assignments):
                     table[kind] = handler
         return table, wanted, frozenset(wanted)
 
-    def _shown(self, kind: type, rows: int) -> tuple[list[Wanted], Handler | None]:
+    def _shown(self, kind: type, rows: int) -> tuple[Asking, Handler | None]:
         """Some patterns that ask for a type of node, and its handler with them around it."""
-        asking = self.patterns.wanted(rows)
+        asking = self.patterns.ask(rows)
         plain = None if kind in _FUNCTIONS else self.plain.get(kind)
         is_before = issubclass(kind, ast.stmt) and kind not in _AFTER
         handler = plain and (self._shown_before if is_before else self._shown_after)(plain, asking)
@@ -106,32 +107,40 @@ class Watching(Assignments):
         text = self.source[start:end]
         self._put_around(rows_in(text, self.met.words_in_part(text), self.file_gates))
 
-    def _shown_before(self, plain: Handler, rows: list[Wanted]) -> Handler:
+    def _shown_before(self, plain: Handler, asking: Asking) -> Handler:
         def handler(node: Any) -> Value:
             if not self.probing:
-                self.show_to(node, rows)
+                self.show_to(node, asking)
             return plain(node)
 
         return handler
 
-    def _shown_after(self, plain: Handler, rows: list[Wanted]) -> Handler:
+    def _shown_after(self, plain: Handler, asking: Asking) -> Handler:
         def handler(node: Any) -> Value:
             value = plain(node)
             if not self.probing:
-                self.show_to(node, rows)
+                self.show_to(node, asking)
             return value
 
         return handler
 
     def show(self, node: ast.AST) -> None:
         """Shows a node to the patterns that ask for its type."""
-        rows = self.wanted.get(type(node))
-        if rows and not self.probing:
-            self.show_to(node, rows)
+        asking = self.wanted.get(type(node))
+        if asking and not self.probing:
+            self.show_to(node, asking)
 
-    def show_to(self, node: ast.AST, rows: list[Wanted]) -> None:
+    def show_to(self, node: ast.AST, asking: Asking) -> None:
         """Shows a node to those of some patterns whose words stand in it."""
-        if self.frozen_lines and self.statement_is_frozen():
+        rows, named, tested = asking
+        if named:
+            found = [row for name in _names_of(node) for row in named.get(name, ())]
+            rows = [*rows, *dict.fromkeys(found)] if found else rows
+        if tested:
+            start, end = self.bytes_at(node.test)  # type: ignore[attr-defined]
+            test = self.source[start:end]
+            rows = [*rows, *(row for groups, row in tested if holds(test, groups))]
+        if not rows or (self.frozen_lines and self.statement_is_frozen()):
             return
         self.asked = node
         start, end = self.bytes_at(node)
@@ -151,3 +160,15 @@ class Watching(Assignments):
         site = self.site(hit.node)
         place = CodePlace(self.module.path, *site[:4])
         self.module.findings.append(Finding(code, hit.message, place, "source", (site.place(self.module.path),), hit.fix))
+
+
+def _names_of(node: Any) -> list[Any]:
+    """The names a node has itself."""
+    kind = type(node)
+    if kind is ast.Call:
+        return [keyword.arg for keyword in node.keywords]
+    if kind is ast.Assign:
+        return [last_name(target) for target in node.targets]
+    if kind is ast.Dict:
+        return [key.value for key in node.keys if type(key) is ast.Constant]
+    return [node.arg] if kind is ast.keyword else []
