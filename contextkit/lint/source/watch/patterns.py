@@ -71,14 +71,14 @@ class Patterns:
 
     def __init__(self, patterns: Iterable[CodedPattern]) -> None:
         coded = [(code, pattern, _encoded((pattern.words, *pattern.also))) for code, pattern in patterns]
-        every = {word for _, one, groups in coded for group in (*groups, *_encoded(one.tested)) for word in group}
+        every = {word for _, one, groups in coded for group in (*groups, *_encoded((*one.tested, one.names))) for word in group}
         self.words = Words(map(longest_name, (*every, *sinks.WORDS, *sinks.CASED_WORDS, MARKED, FROZEN, *SILENCED)))
         self.rows = [self._asked(*one) for one in coded]
         self.every_row = (1 << len(self.rows)) - 1
         self.asking = self._rows_by(lambda one: one.pattern.nodes)
         self._gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: ((*one.tested, *one.near),)).items()]
-        self._telling, cased = self.bits(sinks.WORDS), (word for _, _, groups in coded for word in groups[0])
-        self._cased = [(word, self.bits((word,))) for word in dict.fromkeys((*sinks.CASED_WORDS, *cased))]
+        self._telling, self._cased = self.bits(sinks.WORDS), [(word, self.bits((word,))) for word in sinks.CASED_WORDS]
+        self._looking = sum(1 << at for at, one in enumerate(self.rows) if one.needed)
         self._named = [*self._rows_by(lambda one: one.needed).items()]
         whole = self._rows_by(lambda one: filter(None, (one.words,)))
         self._written = [(words, rows) for words, rows in whole.items() if any(map(_is_written, words))]
@@ -92,7 +92,8 @@ class Patterns:
         return found
 
     def _asked(self, code: str, pattern: Pattern, groups: tuple[Group, ...]) -> _Asked:
-        near = tuple(sorted(filter(None, groups if pattern.is_near else groups[1:]), key=len))  # what is soon found missing first
+        near = _encoded((pattern.names,)) if pattern.names else tuple(filter(None, groups if pattern.is_near else groups[1:]))
+        near = tuple(sorted(near, key=len))  # what is soon found missing first
         tested = _encoded(pattern.tested)
         needed = tuple(map(self.bits, filter(None, (*groups, *tested))))
         return _Asked(code, pattern, () if pattern.is_near else groups[0], near, tested, needed)
@@ -113,8 +114,11 @@ class Patterns:
         return bits
 
     def may_matter(self, source: bytes, standing: int) -> bool:
-        """Whether a word of any sink or pattern stands in a file, of whose names it is known which words they hold."""
-        return bool(standing & self._telling) or any(bits & standing and word in source for word, bits in self._cased)
+        """Whether a word of any sink, or all words of any pattern, stand in a file, of whose names it is known which words they hold."""
+        if standing & self._telling or any(bits & standing and word in source for word, bits in self._cased):
+            return True
+        rows = self.in_file(source, standing) & self._looking
+        return bool(rows) and bool(rows_in(source, standing, self.gates(rows)))
 
     def in_file(self, source: bytes, standing: int) -> int:
         """The patterns whose words stand in a file."""
