@@ -31,7 +31,8 @@ def passed(names: tuple[str, ...], message: str, holding: str = "") -> Pattern:
 
     With `holding` a text in the value has to hold it.
     """
-    return Pattern((ast.Call,), partial(_passed, names=names, message=message, holding=holding), as_keywords(*names), is_near=True, names=names)
+    find = partial(_passed, names=names, message=message, holding=holding)
+    return Pattern((ast.Call,), find, as_keywords(*names), is_near=True, names=names)
 
 
 def chosen(names: tuple[str, ...], message: str) -> tuple[Pattern, ...]:

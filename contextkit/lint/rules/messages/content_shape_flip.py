@@ -114,17 +114,19 @@ def _marks_system_only(view: View) -> bool:
     return function is not None and bool(around) and _is_for_system_only(function.name, around[0])
 
 
-@kept(4)
 def _is_for_system_only(name: str, module: ast.AST) -> bool:
+    every_call, below_system = _calls_in(module)
+    calls = [call for call in every_call if last_name(call.func) == name]
+    return bool(calls) and all(id(call) in below_system for call in calls)
+
+
+@kept(1)
+def _calls_in(module: ast.AST) -> tuple[list[ast.Call], set[int]]:
+    """All calls, and which of them stand below a condition that says `"system"`."""
     nodes = walk(module)
-    calls = _calls_of(name, nodes)
-    branches = [node for node in nodes if isinstance(node, ast.If) and "system" in text_in(node.test)] if calls else []
-    asked = {id(call) for branch in branches for statement in branch.body for call in _calls_of(name, walk(statement))}
-    return bool(calls) and all(id(call) in asked for call in calls)
-
-
-def _calls_of(name: str, nodes: list[ast.AST]) -> list[ast.Call]:
-    return [part for part in nodes if isinstance(part, ast.Call) and last_name(part.func) == name]
+    branches = (node for node in nodes if isinstance(node, ast.If) and "system" in text_in(node.test))
+    below = (part for branch in branches for statement in branch.body for part in walk(statement))
+    return [node for node in nodes if isinstance(node, ast.Call)], {id(part) for part in below if isinstance(part, ast.Call)}
 
 
 HAZARD = Hazard(

@@ -15,7 +15,7 @@ from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.pieces import last_name
 from contextkit.lint.source.walk.view import AnyFunction
-from contextkit.lint.source.watch.patterns import FROZEN, MARKED, SILENCED, Asking, CodedPattern, Gate, Wanted, holds, made_ready, rows_in
+from contextkit.lint.source.watch.patterns import FROZEN, MARKED, SILENCED, Asking, CodedPattern, Gate, holds, made_ready, rows_in
 from contextkit.lint.source.watch.words import Names
 
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
