@@ -42,16 +42,18 @@ blocks, and its breakpoints are spliced into bytes that stay the same.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import statements
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import kept, walk
+from contextkit.lint.source.walk.pieces import functions_in
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _PLAIN = frozenset({"type", "text"})
@@ -111,22 +113,22 @@ def _is_marked_block(node: ast.stmt) -> bool:
 def _marks_system_only(view: View) -> bool:
     """Whether the function around is called for system messages alone, which are marked in every request alike."""
     function, around = view.function(), view.parents()
-    return function is not None and bool(around) and _is_for_system_only(function.name, around[0])
+    if function is None or not around:
+        return False
+    uses = [found.start() for found in re.finditer(rb"(?<!def )\b%s\(" % function.name.encode(), view.source)]
+    functions = functions_in(around[0]) if uses else []
+    spans = [_span(branch, view) for one in functions for branch in statements(one.body) if _is_about_system(branch)]
+    return bool(uses) and all(any(start <= use < end for start, end in spans) for use in uses)
 
 
-def _is_for_system_only(name: str, module: ast.AST) -> bool:
-    every_call, below_system = _calls_in(module)
-    calls = [call for call in every_call if last_name(call.func) == name]
-    return bool(calls) and all(id(call) in below_system for call in calls)
+def _is_about_system(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "system" in text_in(node.test)
 
 
-@kept(1)
-def _calls_in(module: ast.AST) -> tuple[list[ast.Call], set[int]]:
-    """All calls, and which of them stand below a condition that says `"system"`."""
-    nodes = walk(module)
-    branches = (node for node in nodes if isinstance(node, ast.If) and "system" in text_in(node.test))
-    below = (part for branch in branches for statement in branch.body for part in walk(statement))
-    return [node for node in nodes if isinstance(node, ast.Call)], {id(part) for part in below if isinstance(part, ast.Call)}
+def _span(branch: ast.stmt, view: View) -> tuple[int, int]:
+    """Where the body of a branch stands in the file."""
+    body = getattr(branch, "body", [branch])
+    return view.bytes_at(body[0])[0], view.bytes_at(body[-1])[1]
 
 
 HAZARD = Hazard(
