@@ -165,5 +165,5 @@ class Pattern:
     names: tuple[str, ...] = ()
     """What it is shown has one of these itself: an argument of a call, what an assignment sets, a key of a dict, the name of a keyword.
 
-    A node that has is not searched for words any more.
+    Such a node is searched for nothing more: words then say only which files and functions are asked about.
     """

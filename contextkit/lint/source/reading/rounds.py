@@ -66,7 +66,7 @@ def _imported_unread(files: Sequence[SourceFile], modules: dict[str, Module]) ->
 
 
 def _work(files: Sequence[SourceFile], jobs: int, *, is_wanted: bool) -> Iterator[list[Module]]:
-    n_bytes, longest = _size(files), max(map(_size, zip(files)))
+    n_bytes, longest = _size(files), max(_size([file]) for file in files)
     n_processes = min(jobs, 1 + (n_bytes - longest) // (_FORKED if can_fork() else _STARTED))
     chunks = sorted(_chunks(files, n_bytes, n_processes), key=_size, reverse=True)  # what takes longest is not begun last
     return shared(_read_chunk, [(chunk, is_wanted) for chunk in chunks], n_processes, _begin, _reader[0].task)

@@ -20,20 +20,18 @@ _PLAIN = frozenset({"id", "attr", "arg", "name", "asname", "module", "level", "n
 """Fields that hold no node, or one that says how its parent is used: `ctx`, `op`."""
 _WITH_NODES = {ast.Import: "names", ast.ImportFrom: "names"}
 """Where a field of such a name does hold nodes."""
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _forget: list[Callable[[], None]] = []
 
 
-def kept(n: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def kept(n: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Keeps the last `n` answers of a function about nodes for the pattern that asks next; none of them is to be changed."""
 
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+    def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
         answers = lru_cache(maxsize=n)(function)
         _forget.append(answers.cache_clear)
-        return cast(Callable[P, T], answers)
+        return cast(Callable[_P, _T], answers)
 
     return decorate
 

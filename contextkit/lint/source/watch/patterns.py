@@ -13,6 +13,8 @@ from contextkit.lint.source.rule import Hit, Pattern
 from contextkit.lint.source.tables import sinks
 from contextkit.lint.source.watch.words import Words, longest_name
 
+MARKED, FROZEN, SILENCED = b"cache_control", b"frozen", (b"noqa", b"NOQA")
+"""Words the walk itself asks for."""
 CodedPattern = tuple[str, Pattern]
 """A hazard's code and one of its patterns."""
 Group = tuple[bytes, ...]
@@ -30,11 +32,9 @@ class Asking(NamedTuple):
     """A name a node has itself → those asked only about nodes that have it."""
     tested: list[tuple[tuple[Group, ...], Wanted]]
     """Those asked only where words stand in the condition, with those words."""
-MARKED, FROZEN, SILENCED = b"cache_control", b"frozen", (b"noqa", b"NOQA")
-"""Words the walk itself asks for."""
 
 
-class _Asked(NamedTuple):
+class _Row(NamedTuple):
     """A pattern and its words."""
 
     code: str
@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
     words: Group
     """Those of which one stands in its file; empty where the node itself is asked."""
     near: tuple[Group, ...]
-    """Groups of which one each stands in the node itself."""
+    """Groups of which one each stands in the node itself; its names, where it asks for some."""
     tested: tuple[Group, ...]
     """Groups of which one each stands in the node's condition, and so in the node."""
     needed: tuple[int, ...]
@@ -73,7 +73,7 @@ class Patterns:
         coded = [(code, pattern, _encoded((pattern.words, *pattern.also))) for code, pattern in patterns]
         every = {word for _, one, groups in coded for group in (*groups, *_encoded((*one.tested, one.names))) for word in group}
         self.words = Words(map(longest_name, (*every, *sinks.WORDS, *sinks.CASED_WORDS, MARKED, FROZEN, *SILENCED)))
-        self.rows = [self._asked(*one) for one in coded]
+        self.rows = [self._row(*one) for one in coded]
         self.every_row = (1 << len(self.rows)) - 1
         self.asking = self._rows_by(lambda one: one.pattern.nodes)
         self._gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: ((*one.tested, *one.near),)).items()]
@@ -83,7 +83,7 @@ class Patterns:
         whole = self._rows_by(lambda one: filter(None, (one.words,)))
         self._written = [(words, rows) for words, rows in whole.items() if any(map(_is_written, words))]
 
-    def _rows_by(self, keys: Callable[[_Asked], Iterable[Any]]) -> dict[Any, int]:
+    def _rows_by(self, keys: Callable[[_Row], Iterable[Any]]) -> dict[Any, int]:
         """The patterns that have a key in common."""
         found: dict[Any, int] = {}
         for at, one in enumerate(self.rows):
@@ -91,12 +91,12 @@ class Patterns:
                 found[key] = found.get(key, 0) | 1 << at
         return found
 
-    def _asked(self, code: str, pattern: Pattern, groups: tuple[Group, ...]) -> _Asked:
-        near = _encoded((pattern.names,)) if pattern.names else tuple(filter(None, groups if pattern.is_near else groups[1:]))
+    def _row(self, code: str, pattern: Pattern, groups: tuple[Group, ...]) -> _Row:
+        names, tested = _encoded((pattern.names,)), _encoded(pattern.tested)
+        near = names if pattern.names else tuple(filter(None, groups if pattern.is_near else groups[1:]))
         near = tuple(sorted(near, key=len))  # what is soon found missing first
-        tested = _encoded(pattern.tested)
-        needed = tuple(map(self.bits, filter(None, (*groups, *tested))))
-        return _Asked(code, pattern, () if pattern.is_near else groups[0], near, tested, needed)
+        needed = tuple(map(self.bits, filter(None, (*groups, *tested, *names))))
+        return _Row(code, pattern, () if pattern.is_near else groups[0], near, tested, needed)
 
     def _gate(self, near: tuple[Group, ...], rows: int) -> Gate:
         written = tuple(self._split_by_names(group) for group in near if any(map(_is_written, group)))
@@ -139,13 +139,13 @@ class Patterns:
         """How some patterns that ask for the same type of node are looked for."""
         asking = Asking([], {}, [])
         for one in map(self.rows.__getitem__, _places(rows)):
-            wanted = one.code, one.pattern.find, () if one.pattern.names else one.near
-            if one.tested:
-                asking.tested.append((one.tested, wanted))
-            elif not one.pattern.names:
-                asking.plain.append(wanted)
-            for name in one.pattern.names:
-                asking.named.setdefault(name, []).append(wanted)
+            code, find, names = one.code, one.pattern.find, one.pattern.names
+            for name in names:
+                asking.named.setdefault(name, []).append((code, find, ()))
+            if one.tested and not names:
+                asking.tested.append((one.tested, (code, find, one.near)))
+            elif not names:
+                asking.plain.append((code, find, one.near))
         return asking
 
 
