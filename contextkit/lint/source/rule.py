@@ -163,7 +163,7 @@ class Pattern:
     tested: tuple[tuple[str, ...], ...] = ()
     """Of each of these at least one stands in the condition of an `if` or a ternary."""
     names: tuple[str, ...] = ()
-    """What it is shown has one of these itself: an argument of a call, what an assignment sets, a key of a dict, the name of a keyword.
+    """What it is shown (calls, assignments, dicts, keywords) has one of these itself: an argument, what is set, a key, its name.
 
     Such a node is searched for nothing more: words then say only which files and functions are asked about.
     """

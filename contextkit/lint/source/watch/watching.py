@@ -6,6 +6,7 @@ Takes the walk's state and patterns, gives handlers with the patterns around the
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from contextkit.lint.finding import CodePlace, Finding
@@ -21,6 +22,13 @@ from contextkit.lint.source.watch.words import Names
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
 """Statements a pattern is shown when the walk has been through them; others are shown before."""
 _FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef})
+_NAMES: dict[type, Callable[[Any], list[Any]]] = {
+    ast.Call: lambda node: [keyword.arg for keyword in node.keywords],
+    ast.Assign: lambda node: [last_name(target) for target in node.targets],
+    ast.Dict: lambda node: [key.value for key in node.keys if type(key) is ast.Constant],
+    ast.keyword: lambda node: [node.arg],
+}
+"""Type of node → the names one has itself."""
 _MOST_WATCHES = 4_000
 """Sets of patterns remembered at most."""
 _Watch = tuple[dict[type, Handler], dict[type, Asking], frozenset[type]]
@@ -134,7 +142,7 @@ class Watching(Assignments):
         """Shows a node to those of some patterns whose words stand in it."""
         rows, named, tested = asking
         if named:
-            found = [row for name in _names_of(node) for row in named.get(name, ())]
+            found = [row for name in _NAMES[type(node)](node) for row in named.get(name, ())]
             rows = [*rows, *dict.fromkeys(found)] if found else rows
         if tested:
             start, end = self.bytes_at(node.test)  # type: ignore[attr-defined]
@@ -146,13 +154,7 @@ class Watching(Assignments):
         start, end = self.bytes_at(node)
         text = self.source[start:end]
         for code, find, groups in rows:
-            for group in groups:
-                for word in group:
-                    if word in text:
-                        break
-                else:
-                    break
-            else:
+            if not groups or holds(text, groups):
                 for hit in find(node, self) or ():
                     self._note(code, hit)
 
@@ -160,15 +162,3 @@ class Watching(Assignments):
         site = self.site(hit.node)
         place = CodePlace(self.module.path, *site[:4])
         self.module.findings.append(Finding(code, hit.message, place, "source", (site.place(self.module.path),), hit.fix))
-
-
-def _names_of(node: Any) -> list[Any]:
-    """The names a node has itself."""
-    kind = type(node)
-    if kind is ast.Call:
-        return [keyword.arg for keyword in node.keywords]
-    if kind is ast.Assign:
-        return [last_name(target) for target in node.targets]
-    if kind is ast.Dict:
-        return [key.value for key in node.keys if type(key) is ast.Constant]
-    return [node.arg] if kind is ast.keyword else []
