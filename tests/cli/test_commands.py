@@ -250,3 +250,11 @@ def _rest(terminal: int) -> bytes:
         pass
     os.close(terminal)
     return shown
+
+
+def test_python_m_contextkit_is_the_command(tmp_path: Path) -> None:
+    (tmp_path / "clean.py").write_text("x = 1\n")
+    done = subprocess.run([sys.executable, "-m", "contextkit", "lint", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = subprocess.run([sys.executable, "-m", "contextkit", "lint", "--nonsense"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--nonsense" in done.stderr

@@ -116,9 +116,13 @@ def _marks_system_only(view: View) -> bool:
     if function is None or not around:
         return False
     uses = [found.start() for found in re.finditer(rb"(?<!def )\b%s\(" % function.name.encode(), view.source)]
-    functions = functions_in(around[0]) if uses else []
-    spans = [_span(branch, view) for one in functions for branch in statements(one.body) if _is_about_system(branch)]
-    return bool(uses) and all(any(start <= use < end for start, end in spans) for use in uses)
+    callers = [one for one in functions_in(around[0]) if _holds_any(_span(one, view), uses)] if uses else []
+    spans = [_span(branch, view) for one in callers for branch in statements(one.body) if _is_about_system(branch)]
+    return bool(uses) and all(any(_holds_any(span, [use]) for span in spans) for use in uses)
+
+
+def _holds_any(span: tuple[int, int], places: list[int]) -> bool:
+    return any(span[0] <= place < span[1] for place in places)
 
 
 def _is_about_system(node: ast.stmt) -> bool:
