@@ -21,12 +21,10 @@ _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.
 class Assignments(Calls):
     """The handlers of assignments and `return`."""
 
-    __slots__ = ("branches", "global_names", "named_sinks", "returns_name", "returns_to")
+    __slots__ = ("global_names", "named_sinks", "returns_name", "returns_to")
 
     named_sinks: dict[str, Sink]
     """Names of prompts."""
-    branches: list[ast.If]
-    """Each `if` that stands around it."""
     global_names: frozenset[str]
     """What the function declares global."""
     returns_to: Sink | None

@@ -14,15 +14,16 @@ from contextkit.lint.source.rule import MOVE_MARKER, SORT_ITEMS, SORT_TOOLS
 from contextkit.lint.source.summary import CLEAN, Called, Item, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.arrivals import Arrivals
-from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition, last_name
+from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition, last_name, walk
 
 Handler = Callable[[Any], Value]
+_SETS = frozenset({"set", "frozenset", "Set", "AbstractSet", "FrozenSet", "MutableSet"})
 
 
 class Displays(Arrivals):
     """Handlers of displays and comprehensions: node → origins of its value."""
 
-    __slots__ = ("display", "may_mark", "orders", "table")
+    __slots__ = ("branches", "display", "may_mark", "orders", "table")
 
     table: dict[type, Handler]
     """Node type → handler, of all expressions."""
@@ -194,8 +195,18 @@ class Displays(Arrivals):
         return value
 
     def set_comprehension(self, node: ast.SetComp) -> Value:
-        """A set has no order."""
-        return self.comprehension(node) | self.varies("unordered", node)
+        """A set has no order; where it was made of what is known to be one, the order was lost before."""
+        value = self.comprehension(node)
+        return value if self._is_known_set(node.generators[0].iter) else value | self.varies("unordered", node)
+
+    branches: list[ast.If]
+    """Each `if` around."""
+
+    def _is_known_set(self, node: ast.expr) -> bool:
+        """Whether a condition around says `isinstance(node, set)`."""
+        tests = (part for branch in self.branches for part in walk(branch.test)) if type(node) is ast.Name else ()
+        asked = (test.args for test in tests if type(test) is ast.Call and last_name(test.func) == "isinstance" and len(test.args) == 2)
+        return any(last_name(one) == last_name(node) and last_name(kind) in _SETS for one, kind in asked)
 
     def dict_comprehension(self, node: ast.DictComp) -> Value:
         """Its keys and values."""
