@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.tables import sanitizers, sinks
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.walk.pieces import functions_in, walk
+from contextkit.lint.source.walk.view import AnyFunction
 
 
 def is_per_turn(view: View) -> bool:
@@ -19,7 +20,25 @@ def is_per_turn(view: View) -> bool:
     function = view.function()
     if function is None or function.name in sanitizers.ONCE:
         return False
-    return bool(sinks.PER_TURN.match(function.name)) or view.calls_model()
+    return (bool(sinks.PER_TURN.match(function.name)) and not _only_begins(function, view)) or view.calls_model()
+
+
+def _only_begins(function: AnyFunction, view: View) -> bool:
+    """Whether all calls of it in this file stand in constructors: a session runs it once, whatever it is called."""
+    uses, tree = uses_of(function, view), view.parents()[:1]
+    functions = [(*span_of(one.body, view), one.name) for one in functions_in(tree[0])] if uses and tree else []
+    around = [max(((start, name) for start, end, name in functions if start <= use < end), default=(0, "")) for use in uses]
+    return bool(around) and all(name in sanitizers.ONCE for _, name in around)
+
+
+def uses_of(function: AnyFunction, view: View) -> list[int]:
+    """Where in its file a function, or another of its name, is called."""
+    return [found.start() for found in re.finditer(rb"(?<!def )\b%s\(" % function.name.encode(), view.source)]
+
+
+def span_of(body: list[ast.stmt], view: View) -> tuple[int, int]:
+    """Byte offsets of a block's first byte and of the one behind its last."""
+    return view.bytes_at(body[0])[0], view.bytes_at(body[-1])[1]
 
 
 def words_of(node: ast.AST) -> Iterator[str]:

@@ -28,6 +28,28 @@ class Agent:
         return client.messages.create(model="claude-opus-4-5", max_tokens=len(names), tools=self.tools, messages=messages)
 
 
+class Fixed:
+    def __init__(self, mode):
+        self.tools = self.create_toolset(mode)
+
+    @staticmethod
+    def create_toolset(mode):
+        return [tool for tool in TOOLS if mode.allows(tool["name"])]
+
+
+class Changing:
+    def __init__(self, mode):
+        self.tools = self.request_tools(mode)
+
+    @staticmethod
+    def request_tools(mode):
+        return [tool for tool in TOOLS if mode.allows(tool["name"])]  # expect: CKT11
+
+    def respond(self, messages, mode):
+        self.tools = self.request_tools(mode)
+        return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=self.tools, messages=messages)
+
+
 def say(messages, mode):
     messages.append({"role": "user", "content": f"You are in {mode} mode."})
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)

@@ -42,14 +42,14 @@ blocks, and its breakpoints are spliced into bytes that stay the same.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import statements
+from contextkit.lint.rules.callsites import span_of, statements, uses_of
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -115,9 +115,9 @@ def _marks_system_only(view: View) -> bool:
     function, around = view.function(), view.parents()
     if function is None or not around:
         return False
-    uses = [found.start() for found in re.finditer(rb"(?<!def )\b%s\(" % function.name.encode(), view.source)]
-    callers = [one for one in functions_in(around[0]) if _holds_any(_span(one, view), uses)] if uses else []
-    spans = [_span(branch, view) for one in callers for branch in statements(one.body) if _is_about_system(branch)]
+    uses = uses_of(function, view)
+    callers = [one for one in functions_in(around[0]) if _holds_any(span_of(one.body, view), uses)] if uses else []
+    spans = [span_of(branch.body, view) for one in callers for branch in statements(one.body) if _is_about_system(branch)]
     return bool(uses) and all(any(_holds_any(span, [use]) for span in spans) for use in uses)
 
 
@@ -125,14 +125,8 @@ def _holds_any(span: tuple[int, int], places: list[int]) -> bool:
     return any(span[0] <= place < span[1] for place in places)
 
 
-def _is_about_system(node: ast.stmt) -> bool:
+def _is_about_system(node: ast.stmt) -> TypeGuard[ast.If]:
     return isinstance(node, ast.If) and "system" in text_in(node.test)
-
-
-def _span(branch: ast.stmt, view: View) -> tuple[int, int]:
-    """Where the body of a branch stands in the file."""
-    body = getattr(branch, "body", [branch])
-    return view.bytes_at(body[0])[0], view.bytes_at(body[-1])[1]
 
 
 HAZARD = Hazard(
