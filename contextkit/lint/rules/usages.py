@@ -39,7 +39,8 @@ def holder(node: ast.AST) -> str:
 
 
 def root(node: ast.AST) -> str:
-    """The first name of a chain of attributes, keys and calls: `usage` in `usage.details["cached"]`."""
+    """The first name of a chain of attributes, keys and calls: `usage` in `usage.details["cached"]` and in `getattr(usage, "details")`."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
+        is_asked = isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name) and node.func.id == "getattr"
+        node = node.args[0] if is_asked and isinstance(node, ast.Call) else node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""

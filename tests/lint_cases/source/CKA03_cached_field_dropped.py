@@ -10,6 +10,16 @@ def as_record(response, record):
     return record.TokenUsage(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)  # expect: CKA03
 
 
+def asked_for(response):
+    usage = getattr(response, "usage", None)
+    return {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens} if usage else None  # expect: CKA03
+
+
+def asked_of_settings(limits):
+    usage = getattr(limits, "usage", None)
+    return {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens} if usage else None
+
+
 def with_reads(reply):
     usage = reply.usage
     return {
