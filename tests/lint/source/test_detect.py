@@ -107,6 +107,14 @@ def test_config_selects_ignores_and_excludes(lint: Callable[..., list[Finding]])
     assert lint(CLOCK, LintConfig(select=("CKS01",), ignore=("CKS",)))
 
 
+def test_templates_of_projects_are_not_read_as_python(tmp_path: Path) -> None:
+    for name in ("{{cookiecutter.project}}", "project"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "app.py").write_text("{% if cookiecutter.with_prompt %}\n")
+    found = [finding.place for finding in find_in_code([tmp_path], LintConfig(), [])]
+    assert [place.file for place in found if isinstance(place, CodePlace)] == [str(tmp_path / "project" / "app.py")]
+
+
 def test_a_project_names_its_own_sources_and_sinks(lint: Callable[..., list[Finding]]) -> None:
     text = "import ours\ndef f(c):\n    ours.call_it(c, head=ours.weather())\n    c.preface = ours.weather()\n"
     assert lint(text) == []

@@ -18,6 +18,8 @@ SKIPPED = frozenset({
     ".mypy_cache", ".ruff_cache", ".eggs",
 })  # fmt: skip
 """Folders nobody wants linted."""
+_TEMPLATE = "{{"
+"""What stands in the name of a folder that is filled in before its files are Python: `{{cookiecutter.name}}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,16 @@ def _under(path: Path, config: LintConfig, reals: dict[str, str]) -> Iterator[st
             folders.clear()
             continue
         entered.add(real)
-        folders[:] = sorted(name for name in folders if name not in SKIPPED and not _is_excluded(os.path.join(folder, name), config))  # noqa: PTH118
+        folders[:] = sorted(name for name in folders if _is_entered(folder, name, config))
         for name in names:
             if name.endswith((".py", ".pyi")) and not name.endswith(".pyi"):
                 full = os.path.join(folder, name)  # noqa: PTH118
                 if not _is_excluded(full, config):
                     yield full
+
+
+def _is_entered(folder: str, name: str, config: LintConfig) -> bool:
+    return name not in SKIPPED and _TEMPLATE not in name and not _is_excluded(os.path.join(folder, name), config)  # noqa: PTH118
 
 
 def _is_excluded(path: str, config: LintConfig) -> bool:
