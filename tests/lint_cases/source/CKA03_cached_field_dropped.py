@@ -40,3 +40,24 @@ def of_settings(limits):
 
 def of_our_own(response):
     return {"prompt_tokens": response.usage.prompt_tokens, "completion_tokens": response.usage.completion_tokens, "cost": response.cost}
+
+
+def of_a_dict_that_never_comes(response):
+    if not isinstance(response, dict):
+        return {}
+    usage = response.get("usage", {})
+    return {"prompt_tokens": usage.get("prompt_tokens", 0), "completion_tokens": usage.get("completion_tokens", 0)}
+
+
+def text_of(response):
+    return response.choices[0].message.content
+
+
+def of_a_stream(response):
+    counted = []
+    try:
+        counted.append({"prompt_tokens": response.usage.prompt_tokens, "completion_tokens": response.usage.completion_tokens})
+    except AttributeError:
+        for chunk in response:
+            counted.append({"prompt_tokens": chunk.usage.prompt_tokens, "completion_tokens": chunk.usage.completion_tokens})  # expect: CKA03
+    return counted

@@ -49,8 +49,10 @@ _KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_de
 """Words of a function that takes the cached counters over as well, or of one whose calls have no prompt cache."""
 _CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|Event$")
 """Names of a usage whose calls have no prompt cache, and of what is told to a dashboard."""
-_WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:mistralai|huggingface_hub|ollama|sambanova|ai21|writerai)\b")
-"""Clients of services that count no cached tokens."""
+_WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:huggingface_hub|ollama|sambanova|ai21|writerai)\b|\bopenai\.(?:Chat)?Completion\b")
+"""Clients of services that count no cached tokens, and OpenAI's from before there were any."""
+_KEYED = re.compile(rb"(?:^|\n)\s*(?:from|import) mistralai\b")
+"""Clients of services that cache where a key is given."""
 _EXPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) anthropic\b|client\(\s*[\"']bedrock-runtime")
 """Clients of services that cache what is marked and nothing else: where a file marks nothing, there is nothing to count."""
 _IMPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:openai|litellm)\b")
@@ -58,6 +60,8 @@ _MARKED = (b"cache_control", b"cachePoint", b"cache_point", b"cache_type")
 _ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response"})
 """Names a model's answer is handed on under."""
 _TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
+_CHOICES = re.compile(rb"\.choices\[0\]\.")
+"""How an answer that is an object is read."""
 _METHODS = frozenset({"create", "completion", "acompletion", "stream"})
 _HOPS = 4
 _ASKING = frozenset({"getattr", "hasattr", "isinstance", "bool"})
@@ -79,7 +83,10 @@ def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
         return
     function = view.function()
     is_shown = _is_shown(view) or (isinstance(node, ast.Dict) and any("." in text_of(key) for key in node.keys))
-    if "usage" not in source.lower() or function is None or is_shown or not _is_answer(source, function, view):
+    if "usage" not in source.lower() or function is None or is_shown:
+        return
+    answer = _answer_of(source, function, view)
+    if not answer or _is_never_read(answer, function, view):
         return
     is_handed_on = any(isinstance(value, ast.Name) and root(ast.parse(source, mode="eval").body) == value.id for value in values)
     if is_handed_on or _keeps_more(function, source) or _has_no_cache(view):
@@ -94,28 +101,41 @@ def _is_converted(values: list[ast.expr]) -> bool:
 
 def _has_no_cache(view: View) -> bool:
     """Whether the service a file calls has no cached tokens to tell of."""
-    if _WITHOUT.search(view.source):
+    if _WITHOUT.search(view.source) or (_KEYED.search(view.source) and b"prompt_cache_key" not in view.source):
         return True
     is_explicit = _EXPLICIT.search(view.source) is not None and _IMPLICIT.search(view.source) is None
     return is_explicit and not any(word in view.source for word in _MARKED)
 
 
-def _is_answer(source: str, function: ast.AST, view: View) -> bool:
-    """Whether a usage is that of a model's answer: of a call of one in this function, or of what it was handed under such a name."""
+def _answer_of(source: str, function: ast.AST, view: View) -> str:
+    """The name of the model's answer a usage is that of: of a call of one in this function, or of what it was handed under such a name."""
     name = root(ast.parse(source, mode="eval").body)
     stored = [node for node in view.nodes(function, ast.Assign) if isinstance(node, ast.Assign)]
     for _ in range(_HOPS):
         made = [node.value for node in stored if last_name(node.targets[0]) == name]
         if not made:
-            return name in _ANSWERS
+            return name if name in _ANSWERS else ""
         if any(model_calls(value, view) or _is_handed(value) for value in made):
-            return True
+            return name
         following = root(made[0])
         is_opened = isinstance(made[0], ast.Call) and last_name(made[0].func) not in ("get", "getattr")
         if not following or following == name or is_opened:
-            return False
+            return ""
         name = following
-    return False
+    return ""
+
+
+def _is_never_read(answer: str, function: ast.AST, view: View) -> bool:
+    """Whether a function gives up on every answer that is not a plain dict, where the file's answers are objects; or reads a stream as one."""
+    gates = (node for node in view.nodes(function, ast.If) if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Return))
+    if _CHOICES.search(view.source) and any(ast.unparse(gate.test) == f"not isinstance({answer}, dict)" for gate in gates):
+        return True
+    handlers = (one for above in view.parents() if isinstance(above, ast.Try) for one in above.handlers if _is_missing(one))
+    return any(isinstance(part, ast.For) and last_name(part.iter) == answer for one in handlers for part in one.body)
+
+
+def _is_missing(handler: ast.ExceptHandler) -> bool:
+    return handler.type is not None and last_name(handler.type) == "AttributeError"
 
 
 def _is_handed(value: ast.expr) -> bool:
