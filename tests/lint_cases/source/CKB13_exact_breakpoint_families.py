@@ -27,3 +27,17 @@ def ask_earlier_model(question):
 
 def ask_any(model, question):
     return client.responses.create(model=model, instructions=INSTRUCTIONS, input=question)
+
+
+def ask_until_right(question):
+    hint = ""
+    while True:
+        reply = client.responses.create(model="gpt-6.1-sol", instructions=BRIEF + hint, input=question)
+        if len(reply.output_text) < 80:
+            return reply
+        hint = "\nThat was too long."
+
+
+def ask_with_more(question, more):
+    hint = more
+    return client.responses.create(model="gpt-6.1-sol", instructions=BRIEF + hint, input=question)  # expect: CKB13

@@ -38,3 +38,19 @@ def shown(history):
 def of_reply(reply):
     reply.pop("reasoning_content", None)
     return reply
+
+
+def ask_again(client, messages, refused):
+    while True:
+        try:
+            return client.send(messages)
+        except refused as error:
+            if error.reason == "signature":
+                for message in messages:
+                    if error.turn > 1:
+                        message.pop("reasoning_content", None)
+                continue
+            for message in messages:
+                if error.turn > 1:
+                    message.pop("reasoning_content", None)  # expect: CKM01
+            raise

@@ -52,3 +52,11 @@ def preview(messages):
 
 def note_habits(habits, messages):
     return habits.weigh(messages=messages[-10:])
+
+
+def classification_state(messages, call):
+    return {"messages": messages[-30:], "call": call}
+
+
+def request_state(messages, model):
+    return {"messages": messages[-30:], "model": model}  # expect: CKM04

@@ -127,8 +127,8 @@ def _answer_of(source: str, function: ast.AST, view: View) -> str:
 
 def _is_never_read(answer: str, function: ast.AST, view: View) -> bool:
     """Whether a function gives up on every answer that is not a plain dict, where the file's answers are objects; or reads a stream as one."""
-    gates = (node for node in view.nodes(function, ast.If) if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Return))
-    if _CHOICES.search(view.source) and any(ast.unparse(gate.test) == f"not isinstance({answer}, dict)" for gate in gates):
+    gates = (node.test for node in view.nodes(function, ast.If) if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Return))
+    if _CHOICES.search(view.source) and f"not isinstance({answer}, dict)" in map(ast.unparse, gates):
         return True
     handlers = (one for above in view.parents() if isinstance(above, ast.Try) for one in above.handlers if _is_missing(one))
     return any(isinstance(part, ast.For) and last_name(part.iter) == answer for one in handlers for part in one.body)

@@ -37,11 +37,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import read
 from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
-from contextkit.lint.rules.marking import constant, resolved, says
+from contextkit.lint.rules.marking import assigned, constant, is_parameter, resolved, says
 from contextkit.lint.rules.marks import estimated, n_head, n_tokens
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.cut import known_row
@@ -57,10 +58,21 @@ def _without_breakpoint(node: ast.Call, view: View) -> Iterator[Hit]:
         return
     name, said = constant(resolved(keyword(node, "model"), view)), keyword(node, "instructions")
     row = known_row(name) if isinstance(name, str) else None
-    text = constant(resolved(said, view)) if said is not None else ""
-    is_long = not isinstance(text, str) or len(text) >= _SHORT_CHARS
+    is_long = _most_characters(said, view) >= _SHORT_CHARS
     if row is not None and row.cache == "breakpoints" and row.provider == "openai" and said is not None and is_long:
         yield Hit(said, f"{name} reads up to a breakpoint only, and `instructions` cannot carry one: every conversation writes them again")
+
+
+def _most_characters(node: ast.expr | None, view: View, depth: int = 3) -> float:
+    """How long a text is at most that is written out, in pieces or in several assignments too; infinite where a part of it is not."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _most_characters(node.left, view, depth) + _most_characters(node.right, view, depth)
+    if isinstance(node, ast.Name) and depth and not is_parameter(view, node.id):
+        function, one = view.function(), resolved(node, view)
+        values = [one] if one is not node else assigned(function, node.id) if function else []
+        return max((_most_characters(value, view, depth - 1) for value in values), default=inf)
+    text = constant(node)
+    return len(text) if isinstance(text, str) else inf
 
 
 def _written_again(calls: Sequence[Sent]) -> Iterator[Evidence]:

@@ -99,13 +99,21 @@ def _popped(function: AnyFunction, view: View) -> Iterator[Hit]:
     names = messages_of(function, view)
     for node in view.nodes(function, ast.Call, ast.Delete) if names else ():
         target = _target(node)
-        if isinstance(target, ast.Name) and target.id in names and (names[target.id] or depends(node, function, view, names)):
+        is_some = isinstance(target, ast.Name) and target.id in names and (names[target.id] or depends(node, function, view, names))
+        if is_some and not _is_repair(node, function, view):
             yield Hit(node, "reasoning is taken out of messages that were sent with it")
     for write in content_writes(function, view):
         tests = [test for part in walk(write.value) if isinstance(part, ast.comprehension) for test in part.ifs]
         is_some = write.is_old or depends(write.node, function, view, names)
         if is_some and any(_is_unequal(test) and "thinking" in text_in(test) for test in tests):
             yield Hit(write.value, "thinking blocks are filtered out of messages that were sent with them")
+
+
+def _is_repair(node: ast.AST, function: AnyFunction, view: View) -> bool:
+    """Whether it is done where a request was refused, and is asked again at once: the same one would be refused again."""
+    handlers = (branch for handler in view.nodes(function, ast.ExceptHandler) for branch in walk(handler) if isinstance(branch, ast.If))
+    retries = (branch for branch in handlers if branch.body and isinstance(branch.body[-1], ast.Continue))
+    return any(part is node for branch in retries for statement in branch.body for part in walk(statement))
 
 
 def _target(node: ast.AST) -> ast.expr | None:

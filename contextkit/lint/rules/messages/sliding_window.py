@@ -75,6 +75,7 @@ _CUTS = re.compile(
     r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip|filter)|(?:^|_)(?:messages|history|context)_for_"
 )
 _SIDE = re.compile(r"summar|compact|title|judge|classif|recall", re.IGNORECASE)
+"""Functions that ask something about a conversation, once, outside of it."""
 _ASKS = re.compile(
     r"create|complet|chat|invoke|generat|stream|respon|reply|answer|ask|run|send|call|llm|model|query|predict|forward|parse|request",
     re.IGNORECASE,
@@ -123,7 +124,7 @@ def _is_sent(node: ast.Subscript, view: View) -> bool:
         if isinstance(parent, ast.Return):
             return bool(_CUTS.search(name)) and not _SIDE.search(name)
         if isinstance(parent, ast.Dict):
-            return any(value is child and isinstance(key, ast.Constant) and key.value in _GIVEN - _SHOWN
+            return not _SIDE.search(name) and any(value is child and isinstance(key, ast.Constant) and key.value in _GIVEN - _SHOWN
                        for key, value in zip(parent.keys, parent.values, strict=True))  # fmt: skip
         if not isinstance(parent, ast.List | ast.Starred | ast.BinOp | ast.IfExp | ast.Tuple):
             return False

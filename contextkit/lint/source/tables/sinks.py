@@ -134,6 +134,8 @@ CONVERSATION_ID: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:session|convers
 
 SYSTEM_ROLES: Final[frozenset[str]] = frozenset({"system", "developer"})
 """Values of `role`."""
+SPEAKERS: Final[frozenset[object]] = SYSTEM_ROLES | {"user", "human", "assistant", "ai", "tool", "function", "model", "placeholder", "bot"}
+"""First items of the pairs that messages are written as."""
 CONTENT_KEYS: Final[frozenset[str]] = frozenset({"content", "text", "parts"})
 """Where a message keeps its text."""
 SCHEMA_KEYS: Final[frozenset[str]] = frozenset({"input_schema", "inputSchema", "parameters", "parametersJsonSchema"})

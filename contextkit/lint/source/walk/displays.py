@@ -31,7 +31,7 @@ class Displays(Arrivals):
     def sequence(self, node: ast.List | ast.Tuple) -> Value:
         """A list or tuple; a message put before a running history is the front."""
         value = CLEAN
-        for item in node.elts:
+        for item in [part.elts[1] for part in node.elts if type(part) is ast.Tuple] if _are_fields(node) else node.elts:
             value |= self.table[type(item)](item)
         if self.may_mark and type(node) is ast.List:
             self._offer_marker(node)
@@ -245,6 +245,13 @@ class Displays(Arrivals):
 
 def _is_of_texts(node: ast.expr) -> bool:
     return type(node) is ast.Set and all(isinstance(item, ast.Constant) and isinstance(item.value, str) for item in node.elts)
+
+
+def _are_fields(node: ast.List | ast.Tuple) -> bool:
+    """`[("system", platform.system()), ("machine", platform.machine())]`: pairs of names and values, not of roles and texts."""
+    pairs = [item.elts[0] for item in node.elts if type(item) is ast.Tuple and len(item.elts) == 2]
+    names = [first.value for first in pairs if type(first) is ast.Constant]
+    return len(names) == len(node.elts) and not sinks.SPEAKERS.issuperset(names)
 
 
 def _is_role(node: ast.expr) -> bool:
