@@ -36,6 +36,8 @@ CLEAN = {
     "the machine at the end": "def make():\n    return {'role': 'system', 'content': f'You are an agent. It runs on {sys.platform}.'}\n",
     "the version of a program": "def version():\n    return subprocess.check_output(['git', 'describe'])\n"
     "def make():\n    system_prompt = f'Tool {version()}'\n    return system_prompt\n",
+    "a folder that is a setting": "class A:\n    def __init__(self, cwd):\n        self.cwd = cwd\n"
+    "    def make(self):\n        return {'role': 'system', 'content': f'In {self.cwd}. ' + RULES}\n",
     "fields of a span": "import platform\ndef make(span):\n    span([('system', platform.system()), ('machine', platform.machine())])\n",
     "a set that was one before": "def plain(one):\n    if one and isinstance(one, set):\n        return {plain(part) for part in one}\n"
     "    return one\ndef make(tools):\n    return {'model': 'm', 'tools': plain(tools), 'messages': []}\n",
@@ -50,6 +52,11 @@ FOUND = {
                                              "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n")),
     "the machine in front": ("CKS04", f"def make():\n    return {{'role': 'system', 'content': f'On {{sys.platform}}. {RULES}'}}\n"),
     "a role by its name": ("CKS01", "def make(ChatMessage, Role):\n    return ChatMessage(role=Role.SYSTEM, content=str(time.time()))\n"),
+    "a folder that was asked for": ("CKS04", (
+                                   "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
+                                   f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),
+    "a folder of nobody knows where": ("CKS04", ("class A(Base):\n    def make(self):\n"
+                                      f"        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),
     "messages as pairs": ("CKS01", "def make(ask):\n    ask([('system', f'It is {time.time()}'), ('user', 'hi')])\n"),
     "a set of what was a list": ("CKT01", ("def plain(one):\n    if one and isinstance(one, list):\n"
                                  "        return {plain(part) for part in one}\n    return one\n"

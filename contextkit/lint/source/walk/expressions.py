@@ -104,11 +104,18 @@ class Expressions(Displays):
     def _field(self, node: ast.Attribute) -> Value:
         """An attribute whose name says what it holds."""
         kind = sources.FIELDS.get(node.attr)
+        if kind == "place" and self._is_stored_here(node):
+            return CLEAN
         if kind == "user" and sources.SETTINGS.search(last_name(node.value)):
             return CLEAN
         if kind is None and node.attr in _VARIABLE_TAILS:
             kind = sources.ATTRIBUTES.get(self.dotted(node))
         return CLEAN if kind is None else self.varies(kind, node)
+
+    def _is_stored_here(self, node: ast.Attribute) -> bool:
+        """Whether this class says what its attribute holds: a folder that whoever made the object gave it is a setting."""
+        is_mine = type(node.value) is ast.Name and node.value.id == self.scope.myself
+        return is_mine and (self.scope.owner, node.attr) in self.module.attributes
 
     def _of_known_class(self, node: ast.Attribute) -> Value:
         """An attribute of an object whose class stands in the linted tree.
