@@ -15,6 +15,7 @@ from contextkit.lint.source.detect import find_in_code
 
 HEAD = "import datetime, subprocess, sys, time, uuid\n"
 RULES = "Be brief. " * 30
+TURN = "    messages.append({'role': 'user', 'content': text})\n    return client.messages.create(model='m', messages=messages)\n"
 CLEAN = {
     "a message's own text": "def take(messages):\n    messages.append({'role': 'user', 'content': str(time.time())})\n"
     "    system_message = messages.pop(0)\n    return system_message\n",
@@ -36,6 +37,9 @@ CLEAN = {
     "the machine at the end": "def make():\n    return {'role': 'system', 'content': f'You are an agent. It runs on {sys.platform}.'}\n",
     "the version of a program": "def version():\n    return subprocess.check_output(['git', 'describe'])\n"
     "def make():\n    system_prompt = f'Tool {version()}'\n    return system_prompt\n",
+    "a system message where there is none yet": "def ask(client, messages, text):\n"
+    "    if not any(one['role'] == 'system' for one in messages):\n"
+    "        messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN,
     "a folder that is a setting": "class A:\n    def __init__(self, cwd):\n        self.cwd = cwd\n"
     "    def make(self):\n        return {'role': 'system', 'content': f'In {self.cwd}. ' + RULES}\n",
     "fields of a span": "import platform\ndef make(span):\n    span([('system', platform.system()), ('machine', platform.machine())])\n",
@@ -52,6 +56,9 @@ FOUND = {
                                              "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n")),
     "the machine in front": ("CKS04", f"def make():\n    return {{'role': 'system', 'content': f'On {{sys.platform}}. {RULES}'}}\n"),
     "a role by its name": ("CKS01", "def make(ChatMessage, Role):\n    return ChatMessage(role=Role.SYSTEM, content=str(time.time()))\n"),
+    "a system message in front of each request": ("CKS01", (
+        "def ask(client, messages, text):\n    messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN
+    )),
     "a folder that was asked for": ("CKS04", (
                                    "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
                                    f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),

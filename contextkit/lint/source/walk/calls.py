@@ -13,7 +13,7 @@ from contextkit.lint.source.summary import CLEAN, Called, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.dumps import Dumps
 from contextkit.lint.source.walk.expressions import is_day_format
-from contextkit.lint.source.walk.pieces import KnownCall, is_system_message, is_system_role, last_name, takes_prompts
+from contextkit.lint.source.walk.pieces import KnownCall, is_system_message, is_system_role, last_name, takes_prompts, walk
 
 _LISTS = frozenset({"list", "tuple"})
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
@@ -319,7 +319,7 @@ class Calls(Dumps):
             elif sinks.NAMES.get(last_name(func.value)) == "system":
                 self.arrive("system", node.args[-1], f"`{last_name(func.value)}.{last}(…)`", is_named=True)
             return
-        if last == "insert":
+        if last == "insert" and not self.mid_conversation:
             place = node.args[0]
             is_front = isinstance(place, ast.Constant) and place.value in {0, 1}
             self.arrive("front" if is_front else "message", node.args[-1], "the first messages" if is_front else "a message of the history")
@@ -331,7 +331,7 @@ class Calls(Dumps):
         func: Any = node.func
         name = last_name(func.value)
         if func.attr == "insert" and node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0:
-            return False
+            return self._has_no_system_message(func.value)
         if not sinks.HISTORY.match(name) and not name.endswith(("messages", "input")):
             return False
         if type(func.value) is ast.Name and func.value.id in self.begun:
@@ -339,6 +339,12 @@ class Calls(Dumps):
                 self.begun.discard(func.value.id)
             return False
         return True
+
+    def _has_no_system_message(self, history: ast.expr) -> bool:
+        """Whether a condition around says so: what is put in front then stays there for the conversation."""
+        said = [part for branch in self.branches for part in walk(branch.test)]
+        is_asked = any(last_name(part) == last_name(history) for part in said)
+        return is_asked and any(isinstance(part, ast.Constant) and part.value in sinks.SYSTEM_ROLES for part in said)
 
     begun: set[str]
     """Lists this function began, that hold no message of a conversation yet."""
