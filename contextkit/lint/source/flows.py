@@ -12,7 +12,7 @@ from typing import NamedTuple
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.source.link import DEPTH, Atom, Ends, Program, argument_of, without
 from contextkit.lint.source.rule import Flow, Kind, Sink
-from contextkit.lint.source.summary import Arrival, Called, Parameter, Source
+from contextkit.lint.source.summary import Arrival, Called, Function, Parameter, Source
 from contextkit.lint.source.tables import sanitizers, sinks
 
 
@@ -122,7 +122,7 @@ def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator
         known = program.owners.get(meeting.parameter.function)
         for module, caller, number in program.callers.get(meeting.parameter.function, ()) if known else ():
             call = module.origins[number]
-            if not isinstance(call, Called) or known is None:
+            if not isinstance(call, Called) or known is None or (not meeting.depth and _is_other(call, known[1], meeting.arrival)):
                 continue
             value = argument_of(call, known[1], meeting.parameter.name)
             step = call.site.place(module.path, f"passed to `{known[1].name.rpartition('.')[2]}`")
@@ -131,3 +131,10 @@ def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator
             ends = without(program.ends(module, value), meeting.without)
             trail = (step, *meeting.trail)
             yield from _judge(ends, meeting.arrival, trail, frozen, in_loop, flows, waiting, meeting.depth + 1, module.path)
+
+
+def _is_other(call: Called, function: Function, arrival: Arrival) -> bool:
+    """Whether a call says by a word that what it gives arrives elsewhere: `self._put(message, "state")`, where "system" is the prompt."""
+    name, wanted = arrival.only
+    given = (text for key, text in call.texts if key == name or (isinstance(key, int) and function.parameters[key : key + 1] == (name,)))
+    return bool(name) and next(given, wanted) != wanted

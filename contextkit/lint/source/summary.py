@@ -72,6 +72,8 @@ class Called(NamedTuple):
     """Whether it is a method of an object made right here, so that what its `__init__` saw is new as well."""
     is_once: bool
     """Whether the call stands where a session runs it once: at module level or in a constructor."""
+    texts: tuple[tuple[int | str, str], ...] = ()
+    """Position or name of each argument that is written out as a word, and the word."""
 
 
 class Attribute(NamedTuple):
@@ -136,6 +138,8 @@ class Arrival(NamedTuple):
     """Whether only a name says that it is a prompt, not the call of a known API."""
     in_loop: bool
     """Whether a loop stands around it, inside its function."""
+    only: tuple[str, str] = ("", "")
+    """A parameter of the function around, and the word it has to be for the value to come here; empty where it always does."""
 
 
 @dataclass(slots=True)

@@ -13,6 +13,10 @@ from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.source.detect import find_in_code
 
+ADD = (
+    "class A:\n    def add(self, content, role='system'):\n        if role == 'system':\n            self.system_prompt = content\n"
+    "        else:\n            self.messages.append({'role': role, 'content': content})\n"
+)
 HEAD = "import datetime, subprocess, sys, time, uuid\n"
 RULES = "Be brief. " * 30
 TURN = "    messages.append({'role': 'user', 'content': text})\n    return client.messages.create(model='m', messages=messages)\n"
@@ -40,6 +44,8 @@ CLEAN = {
     "a system message where there is none yet": "def ask(client, messages, text):\n"
     "    if not any(one['role'] == 'system' for one in messages):\n"
     "        messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN,
+    "a message of the user's, by a word": ADD + "    def ask(self):\n        self.add(str(time.time()), 'user')\n",
+    "a message of the user's, by a keyword": ADD + "    def ask(self):\n        self.add(str(time.time()), role='user')\n",
     "a folder that is a setting": "class A:\n    def __init__(self, cwd):\n        self.cwd = cwd\n"
     "    def make(self):\n        return {'role': 'system', 'content': f'In {self.cwd}. ' + RULES}\n",
     "fields of a span": "import platform\ndef make(span):\n    span([('system', platform.system()), ('machine', platform.machine())])\n",
@@ -59,6 +65,9 @@ FOUND = {
     "a system message in front of each request": ("CKS01", (
         "def ask(client, messages, text):\n    messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN
     )),
+    "a system message by a word": ("CKS01", ADD + "    def ask(self):\n        self.add(str(time.time()), 'system')\n"),
+    "a system message by default": ("CKS01", ADD + "    def ask(self):\n        self.add(str(time.time()))\n"),
+    "a message of any role": ("CKS01", ADD + "    def ask(self, role):\n        self.add(str(time.time()), role)\n"),
     "a folder that was asked for": ("CKS04", (
                                    "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
                                    f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),

@@ -10,7 +10,7 @@ import ast
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks
-from contextkit.lint.source.walk.pieces import last_name
+from contextkit.lint.source.walk.pieces import last_name, word_of
 from contextkit.lint.source.walk.view import View
 
 REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream"})
@@ -20,8 +20,10 @@ REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output
 class Arrivals(View):
     """Notes what reaches the prompt."""
 
-    __slots__ = ("frozen_lines", "growing", "mid_conversation", "settled")
+    __slots__ = ("branches", "frozen_lines", "growing", "mid_conversation", "settled")
 
+    branches: list[ast.If]
+    """Each `if` that stands around it, outermost first."""
     mid_conversation: bool
     """Whether a system message met now is appended behind a running conversation."""
     settled: Value
@@ -48,7 +50,18 @@ class Arrivals(View):
             sink = "tail"
         settled = self._settle(found, is_named)
         function = self.scope.function
-        function.arrivals.append(Arrival(sink, settled, self.site(node), label, is_named, bool(self.loops)))
+        function.arrivals.append(Arrival(sink, settled, self.site(node), label, is_named, bool(self.loops), self._only_for(node)))
+
+    def _only_for(self, node: ast.expr) -> tuple[str, str]:
+        """`if kind == "system":` around it, where `kind` is a parameter."""
+        for branch in reversed(self.branches):
+            test = branch.test
+            if type(test) is ast.Compare and type(test.ops[0]) is ast.Eq and type(test.left) is ast.Name:
+                is_given = test.left.id in self.scope.function.named
+                word, is_inside = word_of(test.comparators[0]), branch.body[0].lineno <= node.lineno <= (branch.body[-1].end_lineno or 0)
+                if word and is_given and is_inside:
+                    return test.left.id, word
+        return "", ""
 
     def but_for_the_end(self, node: ast.JoinedStr, value: Value) -> Value:
         """The same without what tells of the machine or the user at the very end: nothing stands behind it that others could share."""

@@ -13,7 +13,7 @@ from contextkit.lint.source.summary import CLEAN, Called, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.dumps import Dumps
 from contextkit.lint.source.walk.expressions import is_day_format
-from contextkit.lint.source.walk.pieces import KnownCall, is_system_message, is_system_role, last_name, takes_prompts, walk
+from contextkit.lint.source.walk.pieces import KnownCall, is_system_message, is_system_role, last_name, takes_prompts, walk, word_of
 
 _LISTS = frozenset({"list", "tuple"})
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
@@ -232,16 +232,22 @@ class Calls(Dumps):
     def _ours(self, node: ast.Call, name: str, values: list[Value], keywords: list[Value], receiver: Value) -> Value:
         """A call of the linted tree: said by its number, so that the linking can look inside."""
         arguments: list[tuple[int | str, Value]] = []
+        texts: list[tuple[int | str, str]] = []
         for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
             if value:
                 arguments.append(("*" if type(argument) is ast.Starred else place, value))
+            elif word := word_of(argument):
+                texts.append((place, word))
         for keyword, value in zip(node.keywords, keywords, strict=True):
             is_handed_on = type(keyword.value) is ast.Name and keyword.value.id == self.scope.function.extra
             if value and (keyword.arg or is_handed_on):
                 arguments.append((keyword.arg or "**", value))
+            elif keyword.arg and (word := word_of(keyword.value)):
+                texts.append((keyword.arg, word))
         if receiver and type(node.func) is ast.Attribute:
             arguments.append(("self", receiver))
-        called = Called(name, tuple(arguments), self.site(node), self._is_fresh(node.func), self._is_once())
+        words = tuple(texts) if arguments else ()
+        called = Called(name, tuple(arguments), self.site(node), self._is_fresh(node.func), self._is_once(), words)
         value = self.number(called)
         if not self.probing:
             function = self.scope.function

@@ -23,7 +23,7 @@ _SETS = frozenset({"set", "frozenset", "Set", "AbstractSet", "FrozenSet", "Mutab
 class Displays(Arrivals):
     """Handlers of displays and comprehensions: node → origins of its value."""
 
-    __slots__ = ("branches", "display", "may_mark", "orders", "table")
+    __slots__ = ("display", "may_mark", "orders", "table")
 
     table: dict[type, Handler]
     """Node type → handler, of all expressions."""
@@ -198,9 +198,6 @@ class Displays(Arrivals):
         """A set has no order; where it was made of what is known to be one, the order was lost before."""
         value = self.comprehension(node)
         return value if self._is_known_set(node.generators[0].iter) else value | self.varies("unordered", node)
-
-    branches: list[ast.If]
-    """Each `if` around."""
 
     def _is_known_set(self, node: ast.expr) -> bool:
         """Whether a condition around says `isinstance(node, set)`."""

@@ -20,6 +20,8 @@ _PLAIN = frozenset({"id", "attr", "arg", "name", "asname", "module", "level", "n
 """Fields that hold no node, or one that says how its parent is used: `ctx`, `op`."""
 _WITH_NODES = {ast.Import: "names", ast.ImportFrom: "names"}
 """Where a field of such a name does hold nodes."""
+_WORD = 24
+"""Characters of a word that says as what something is handed over, at most."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _forget: list[Callable[[], None]] = []
@@ -226,6 +228,12 @@ class KnownCall(NamedTuple):
 def takes_prompts(name: str) -> bool:
     """Whether a call of this name means a prompt by `instructions=` or `tools=`."""
     return sinks.TAKES_PROMPTS.search(name) is not None and sinks.STORES.match(name) is None
+
+
+def word_of(node: ast.AST) -> str:
+    """A text of a word's length, empty for anything else."""
+    text = node.value if type(node) is ast.Constant else ""
+    return text if type(text) is str and len(text) <= _WORD else ""
 
 
 def is_system_role(node: ast.expr) -> bool:
