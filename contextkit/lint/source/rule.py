@@ -19,7 +19,8 @@ Kind = Literal[
     "choice",     # random.choice, hash buckets: one of several fixed texts
     "place",      # cwd, git, hostname, platform, user name, terminal size, temporary folders, listings of a folder
     "environ",    # environment variables read per call
-    "unordered",  # sets, os.listdir, glob, iterdir, as_completed: an order nobody promised
+    "unordered",  # sets, as_completed: another order in each process
+    "paths",      # os.listdir, glob, iterdir: the order of a file system
     "mapping",    # dict views: insertion order, stable only as long as who fills it is
     "rows",       # database rows without an order, JSON from a registry or a jsonb column
     "recall",     # retriever, vector store, memory search

@@ -30,7 +30,7 @@ HAZARDS = (
     hazard("CKS04", ("place",), PREFIX),
     hazard("CKS05", ("recall",), PREFIX),
     hazard("CKS11", ("person",), PREFIX),
-    hazard("CKT01", ("unordered",), ("tools",)),
+    hazard("CKT01", ("unordered", "paths"), ("tools",)),
     hazard("CKT03", ("user",), ("tools",)),
     hazard("CKT08", ("clock", "place"), ("tool",)),
     hazard("CKT09", ("listing",), ("tool", "system")),

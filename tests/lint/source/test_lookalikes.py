@@ -46,6 +46,8 @@ CLEAN = {
     "        messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN,
     "a message of the user's, by a word": ADD + "    def ask(self):\n        self.add(str(time.time()), 'user')\n",
     "a message of the user's, by a keyword": ADD + "    def ask(self):\n        self.add(str(time.time()), role='user')\n",
+    "files named in a text": "import os\ndef make(folder):\n    files = ', '.join(os.listdir(folder))\n"
+    "    return [{'name': 'read', 'description': f'Reads one of {files}.', 'input_schema': {}}]\n",
     "a folder that is a setting": "class A:\n    def __init__(self, cwd):\n        self.cwd = cwd\n"
     "    def make(self):\n        return {'role': 'system', 'content': f'In {self.cwd}. ' + RULES}\n",
     "fields of a span": "import platform\ndef make(span):\n    span([('system', platform.system()), ('machine', platform.machine())])\n",
@@ -68,6 +70,9 @@ FOUND = {
     "a system message by a word": ("CKS01", ADD + "    def ask(self):\n        self.add(str(time.time()), 'system')\n"),
     "a system message by default": ("CKS01", ADD + "    def ask(self):\n        self.add(str(time.time()))\n"),
     "a message of any role": ("CKS01", ADD + "    def ask(self, role):\n        self.add(str(time.time()), role)\n"),
+    "a tool for each file": ("CKT01", ("import os\ndef make(folder):\n"
+                             "    tools = [{'name': one, 'description': 'Reads.', 'input_schema': {}} for one in os.listdir(folder)]\n"
+                             "    return {'model': 'm', 'tools': tools, 'messages': []}\n")),
     "a folder that was asked for": ("CKS04", (
                                    "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
                                    f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),

@@ -21,3 +21,7 @@ def to_anthropic_first(messages):
 
 def spoken(messages):
     return " ".join(m["content"] for m in messages if m["role"] == "user")
+
+
+def build_state(messages, judge):
+    return judge.ask(system="\n".join(message["content"] for message in messages if message["role"] == "system"), of=messages)

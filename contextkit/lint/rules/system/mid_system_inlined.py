@@ -42,6 +42,7 @@ system messages between turns as such.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
@@ -53,6 +54,8 @@ from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
+_ASIDE = re.compile(r"(?:^|_)(?:state|evidence|judge\w*|classif\w*|summar\w*|titles?)$")
+"""Functions that make what is asked about a conversation, outside of it."""
 _ENDING = 2
 """Characters, such as line ends, that may follow what was put in last."""
 
@@ -84,7 +87,7 @@ def _grown(step: Step, change: Change) -> Evidence | None:
 
 def _hoisted(function: AnyFunction, view: View) -> Iterator[Hit]:
     """All messages of the role system, joined into one text."""
-    names = messages_of(function, view)
+    names = {} if _ASIDE.search(function.name) else messages_of(function, view)
     for node in inside(function) if names else ():
         if isinstance(node, ast.Call) and last_name(node.func) == "join":
             if any(_is_system(test, names) for test in _tests(node)):

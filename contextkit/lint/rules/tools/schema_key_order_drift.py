@@ -95,7 +95,7 @@ def _is_set(node: ast.expr) -> bool:
 HAZARD = Hazard(
     "CKT07", "schema-key-order-drift", "A", "error",
     source=(
-        Flow(("unordered",), ("schema",), "the schema takes the order of {source}, which differs from process to process",
+        Flow(("unordered", "paths"), ("schema",), "the schema takes the order of {source}, which differs from process to process",
              mends=(SORT_ITEMS,)),
         Flow(("unsorted_json",), ("tool", "schema", "tools"), "{source} keeps the order in which the keys came, and reaches {sink}",
              mends=(SORT_KEYS,)),

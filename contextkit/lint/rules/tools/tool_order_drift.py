@@ -96,7 +96,8 @@ def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
 HAZARD = Hazard(
     "CKT01", "tool-order-drift", "A", "error",
     source=(
-        Flow(("unordered",), ("tools",), "tools are sent in the order of {source}, which nobody promised", mends=(SORT_ITEMS, SORT_TOOLS)),
+        Flow(("unordered", "paths"), ("tools",), "tools are sent in the order of {source}, which nobody promised",
+             mends=(SORT_ITEMS, SORT_TOOLS)),
         Pattern(FUNCTIONS, _collected, tuple(sorted(_LOADS)), is_near=True),
     ),
     requests=(RequestRule("change", _moved, 10),), confirmed_by=("tools_changed",),

@@ -15,7 +15,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-ORDER: Final[frozenset[Kind]] = frozenset({"unordered", "mapping", "rows"})
+ORDER: Final[frozenset[Kind]] = frozenset({"unordered", "paths", "mapping", "rows"})
 """Kinds that are an order nobody promised."""
 EVERYTHING: Final[frozenset[Kind]] = frozenset(get_args(Kind))
 """All kinds."""
@@ -51,7 +51,9 @@ CLEAN_METHODS: Final[frozenset[str]] = _words("""
     find start_as_current_span start_span set_tag emit track capture increment histogram observe total_seconds
 """)
 """Methods whose result says nothing of the arguments, and that show a prompt to no model: logging, tracing, questions about a text."""
-LOOKED_UP: Final[frozenset[Kind]] = frozenset({"id", "person", "user", "environ", "place", "unordered", "mapping", "unsorted_json"})
+LOOKED_UP: Final[frozenset[Kind]] = frozenset({
+    "id", "person", "user", "environ", "place", "unordered", "paths", "mapping", "unsorted_json",
+})  # fmt: skip
 """Kinds a function that is not known looks something up with, rather than put them into its result."""
 TEXT_CALLS: Final[frozenset[str]] = _words("""
     str format format_map join replace strip lstrip rstrip dedent indent fill shorten render render_async arender from_string
@@ -84,6 +86,7 @@ SURVIVES: Final[dict[Kind, frozenset[Sink]]] = {
     "id": frozenset({"cache_key", "salt"}),
     "place": frozenset({"system", "tool", "tools", "schema", "front", "marked"}),
     "unordered": frozenset({"tools", "schema"}),
+    "paths": frozenset({"tools", "schema"}),
     "person": frozenset(),
 }
 """Made once per session and still a hazard: an id as cache key is new after each restart, a folder's name forks the prefix per machine,

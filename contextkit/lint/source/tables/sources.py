@@ -44,10 +44,11 @@ CALLS: Final[dict[str, Kind]] = {
         distro.name git.Repo git.Repo.init psutil.virtual_memory psutil.cpu_percent locale.getlocale
         tzlocal.get_localzone tzlocal.get_localzone_name"""),
     **_rows("environ", "os.getenv os.environ.get os.environ.copy os.getenvb decouple.config environs.Env.str"),
+    **_rows("paths", "os.listdir os.scandir os.walk glob.glob glob.iglob"),
     **_rows("unordered", """
-        os.listdir os.scandir os.walk glob.glob glob.iglob set frozenset asyncio.as_completed asyncio.wait
+        set frozenset asyncio.as_completed asyncio.wait
         concurrent.futures.as_completed concurrent.futures.wait importlib.metadata.entry_points importlib.metadata.distributions
-        pkgutil.iter_modules pkg_resources.iter_entry_points inspect.classify_class_attrs"""),
+        pkg_resources.iter_entry_points"""),
     **_rows("mapping", "vars globals locals collections.Counter"),
     **_rows("file", """
         pathlib.Path.read_text pathlib.Path.read_bytes open io.open aiofiles.open codecs.open anyio.open_file linecache.getline"""),
@@ -69,7 +70,8 @@ METHODS: Final[dict[str, Kind]] = {
         load_memory_variables query_memory search_knowledge_base get_relevant_memories fetch_memories"""),
     **_rows("rows", "fetchall fetchmany"),
     **_rows("server", "list_tools list_tools_sync get_mcp_tools load_mcp_tools fetch_tools discover_tools list_mcp_tools alist_tools"),
-    **_rows("unordered", "iterdir rglob as_completed intersection difference symmetric_difference"),
+    **_rows("unordered", "as_completed intersection difference symmetric_difference"),
+    **_rows("paths", "iterdir rglob"),
     **_rows("mapping", "values items keys"),
     **_rows("file", "read_text read_bytes"),
     **_rows("clock", "utcnow"),

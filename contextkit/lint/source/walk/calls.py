@@ -20,7 +20,9 @@ _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
 """Decorators that make a tool with a `name` of a function."""
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft put put_nowait write writelines".split())  # noqa: SIM905
 """Methods that put their arguments into the object."""
-_KEEPING = frozenset({"unordered", "mapping", "media"})  # kinds of sources that still hold what they were given
+_KEEPING = frozenset({"unordered", "paths", "mapping", "media"})  # kinds of sources that still hold what they were given
+_PATHS: frozenset[Kind] = frozenset({"paths"})
+"""What one text was made of: whatever the order was, the list it stands in has another."""
 _ADDERS = frozenset({"append", "insert", "extend", "add"})
 _ORDERING = frozenset({"sorted", "sort", "groupby", "nlargest", "nsmallest"})
 """Their keywords say by what, and are no part of the result."""
@@ -144,7 +146,7 @@ class Calls(Dumps):
         if last in _MUTATORS and type(node.func) is ast.Attribute:
             self._put_into(node.func.value, CLEAN.union(*values, *keywords, *self.orders, *self.choices))
         if last == "join":
-            everything |= self._listed(node)
+            everything = self.filtered(everything, _PATHS) | self._listed(node)
         return self._common(node, known, name, last, receiver, values, keywords, everything)
 
     def _common(self, node: ast.Call, known: KnownCall, name: str, last: str, receiver: Value, values: list[Value],
@@ -192,7 +194,7 @@ class Calls(Dumps):
         if kind == "clock" and node.args and is_day_format(node.args[0]):
             kind = "date"
         value = self.varies(kind, node)
-        if kind == "unordered" and self.dotted(node) in {"os.listdir", "glob.glob"}:
+        if kind == "paths" and self.dotted(node) in {"os.listdir", "glob.glob"}:
             for number in value:
                 self._offer_sorted(number, SORT_ITEMS, node)
         return arguments | value if kind in _KEEPING else value
