@@ -11,8 +11,10 @@ from collections.abc import Iterator
 
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.tables import sanitizers, sinks
-from contextkit.lint.source.walk.pieces import functions_in, walk
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.source.walk.view import AnyFunction
+
+_NAME = re.compile(rb"\w+")
 
 
 def is_per_turn(view: View) -> bool:
@@ -25,15 +27,26 @@ def is_per_turn(view: View) -> bool:
 
 def _only_begins(function: AnyFunction, view: View) -> bool:
     """Whether all calls of it in this file stand in constructors: a session runs it once, whatever it is called."""
-    uses, tree = uses_of(function, view), view.parents()[:1]
-    functions = [(*span_of(one.body, view), one.name) for one in functions_in(tree[0])] if uses and tree else []
-    around = [max(((start, name) for start, end, name in functions if start <= use < end), default=(0, "")) for use in uses]
-    return bool(around) and all(name in sanitizers.ONCE for _, name in around)
+    uses = uses_of(function, view)
+    return bool(uses) and all(_defined_above(use, view.source) in sanitizers.ONCE for use in uses)
+
+
+def _defined_above(place: int, source: bytes) -> str:
+    """The function whose definition begins last before a place: the one around it, where it stands in one."""
+    at = source.rfind(b"def ", 0, place)
+    name = _NAME.match(source, at + len(b"def ")) if at >= 0 else None
+    return name[0].decode() if name else ""
 
 
 def uses_of(function: AnyFunction, view: View) -> list[int]:
     """Where in its file a function, or another of its name, is called."""
-    return [found.start() for found in re.finditer(rb"(?<!def )\b%s\(" % function.name.encode(), view.source)]
+    name, source = function.name.encode(), view.source
+    found, at = [], source.find(name + b"(")
+    while at >= 0:
+        if not _NAME.match(source, at - 1) and not source.endswith(b"def ", 0, at):
+            found.append(at)
+        at = source.find(name + b"(", at + 1)
+    return found
 
 
 def span_of(body: list[ast.stmt], view: View) -> tuple[int, int]:

@@ -36,6 +36,7 @@ from collections.abc import Iterable, Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.callsites import in_any_case, last_name, text_of
+from contextkit.lint.rules.marking import says
 from contextkit.lint.rules.marks import estimated
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
@@ -49,8 +50,10 @@ _KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_de
 """Words of a function that takes the cached counters over as well, or of one whose calls have no prompt cache."""
 _CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|Event$")
 """Names of a usage whose calls have no prompt cache, and of what is told to a dashboard."""
-_WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:huggingface_hub|ollama|sambanova|ai21|writerai)\b|\bopenai\.(?:Chat)?Completion\b")
-"""Clients of services that count no cached tokens, and OpenAI's from before there were any."""
+_WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:huggingface_hub|ollama|sambanova|ai21|writerai)\b")
+"""Clients of services that count no cached tokens."""
+_EARLY = (b"openai.ChatCompletion.", b"openai.Completion.", b"openai.ChatCompletion\n", b"openai.Completion\n")
+"""OpenAI's client from before there were any."""
 _KEYED = re.compile(rb"(?:^|\n)\s*(?:from|import) mistralai\b")
 """Clients of services that cache where a key is given."""
 _EXPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) anthropic\b|client\(\s*[\"']bedrock-runtime")
@@ -101,10 +104,10 @@ def _is_converted(values: list[ast.expr]) -> bool:
 
 def _has_no_cache(view: View) -> bool:
     """Whether the service a file calls has no cached tokens to tell of."""
-    if _WITHOUT.search(view.source) or (_KEYED.search(view.source) and b"prompt_cache_key" not in view.source):
+    if _WITHOUT.search(view.source) or says(view, *_EARLY) or (_KEYED.search(view.source) and b"prompt_cache_key" not in view.source):
         return True
     is_explicit = _EXPLICIT.search(view.source) is not None and _IMPLICIT.search(view.source) is None
-    return is_explicit and not any(word in view.source for word in _MARKED)
+    return is_explicit and not says(view, *_MARKED)
 
 
 def _answer_of(source: str, function: ast.AST, view: View) -> str:

@@ -31,7 +31,7 @@ class Displays(Arrivals):
     def sequence(self, node: ast.List | ast.Tuple) -> Value:
         """A list or tuple; a message put before a running history is the front."""
         value = CLEAN
-        for item in [part.elts[1] for part in node.elts if type(part) is ast.Tuple] if _are_fields(node) else node.elts:
+        for item in _values(node.elts) if node.elts and type(node.elts[0]) is ast.Tuple else node.elts:
             value |= self.table[type(item)](item)
         if self.may_mark and type(node) is ast.List:
             self._offer_marker(node)
@@ -244,11 +244,11 @@ def _is_of_texts(node: ast.expr) -> bool:
     return type(node) is ast.Set and all(isinstance(item, ast.Constant) and isinstance(item.value, str) for item in node.elts)
 
 
-def _are_fields(node: ast.List | ast.Tuple) -> bool:
-    """`[("system", platform.system()), ("machine", platform.machine())]`: pairs of names and values, not of roles and texts."""
-    pairs = [item.elts[0] for item in node.elts if type(item) is ast.Tuple and len(item.elts) == 2]
-    names = [first.value for first in pairs if type(first) is ast.Constant]
-    return len(names) == len(node.elts) and not sinks.SPEAKERS.issuperset(names)
+def _values(items: list[ast.expr]) -> list[ast.expr]:
+    """Those of `[("system", platform.system()), ("machine", platform.machine())]`: pairs of names and values, not of roles and texts."""
+    pairs = [item.elts for item in items if type(item) is ast.Tuple and len(item.elts) == 2]
+    names = [first.value for first, _ in pairs if type(first) is ast.Constant]
+    return items if len(names) < len(items) or sinks.SPEAKERS.issuperset(names) else [value for _, value in pairs]
 
 
 def _is_role(node: ast.expr) -> bool:
