@@ -4,7 +4,8 @@
 
 Installs the packages below into FOLDER (one of the system's temporary ones by default), a folder each, without what they depend on, and
 lints each as a tree of its own: a crash ends the run, and a package that takes longer than a minute is named. Nothing of them is kept in
-this repository. With `--judged` it says which findings of the sample have no verdict in the table yet.
+this repository. With `--judged` it says which findings of the sample have no verdict in the table yet, and how many are true, of the
+sample and of all.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -122,9 +123,17 @@ def main() -> None:
     print("by code:", ", ".join(f"{code} {n}" for code, n in sorted(counts.items())))
     drawn = random.Random(chosen.seed).sample(found, min(chosen.sample, len(found)))
     judged = chosen.judged.read_text("utf-8") if chosen.judged else ""
-    for name, file, finding in drawn:
-        line = row(name, file, finding)
-        print(line if line in judged or not judged else f"{line} NOT JUDGED", finding.message)
+    for one in drawn:
+        line = row(*one)
+        print(line if line in judged or not judged else f"{line} NOT JUDGED", one[2].message)
+    if judged:
+        print(f"true: {shares(drawn, judged)} of the sample, {shares(found, judged)} of all findings")
+
+
+def shares(findings: Sequence[tuple[str, str, Finding]], judged: str) -> str:
+    """How many of some findings the table calls true; one without a verdict counts as false."""
+    n_true = sum(f"{row(*one)} true |" in judged for one in findings)
+    return f"{n_true} of {len(findings)} ({n_true / max(1, len(findings)):.0%})"
 
 
 if __name__ == "__main__":
