@@ -17,7 +17,12 @@ ADD = (
     "class A:\n    def add(self, content, role='system'):\n        if role == 'system':\n            self.system_prompt = content\n"
     "        else:\n            self.messages.append({'role': role, 'content': content})\n"
 )
+MARK = (
+    "def mark(messages):\n    last = messages[-1]\n    if isinstance(last['content'], str):\n"
+    "        last['content'] = [{'type': 'text', 'text': last['content'], 'cache_control': {'type': 'ephemeral'}}]\n"
+)
 HEAD = "import datetime, subprocess, sys, time, uuid\n"
+_LEVELS = ("CKM", "CKS", "CKT", "CKP")
 RULES = "Be brief. " * 30
 TURN = "    messages.append({'role': 'user', 'content': text})\n    return client.messages.create(model='m', messages=messages)\n"
 CLEAN = {
@@ -48,6 +53,7 @@ CLEAN = {
     "a message of the user's, by a keyword": ADD + "    def ask(self):\n        self.add(str(time.time()), role='user')\n",
     "files named in a text": "import os\ndef make(folder):\n    files = ', '.join(os.listdir(folder))\n"
     "    return [{'name': 'read', 'description': f'Reads one of {files}.', 'input_schema': {}}]\n",
+    "a list for its marker, straight to Claude": "from anthropic import Anthropic\n" + MARK,
     "a folder that is a setting": "class A:\n    def __init__(self, cwd):\n        self.cwd = cwd\n"
     "    def make(self):\n        return {'role': 'system', 'content': f'In {self.cwd}. ' + RULES}\n",
     "fields of a span": "import platform\ndef make(span):\n    span([('system', platform.system()), ('machine', platform.machine())])\n",
@@ -73,6 +79,7 @@ FOUND = {
     "a tool for each file": ("CKT01", ("import os\ndef make(folder):\n"
                              "    tools = [{'name': one, 'description': 'Reads.', 'input_schema': {}} for one in os.listdir(folder)]\n"
                              "    return {'model': 'm', 'tools': tools, 'messages': []}\n")),
+    "a list for its marker": ("CKM10", "from openai import OpenAI\n" + MARK),
     "a folder that was asked for": ("CKS04", (
                                    "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
                                    f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),
@@ -95,7 +102,7 @@ def codes(tmp_path: Path) -> Callable[[str], list[str]]:
     def lint(source: str) -> list[str]:
         path = tmp_path / "app.py"
         path.write_text(HEAD + source, encoding="utf-8")
-        return [finding.code for finding in find_in_code([path], LintConfig(), hazards()) if finding.code[:3] in ("CKS", "CKT", "CKP")]
+        return [finding.code for finding in find_in_code([path], LintConfig(), hazards()) if finding.code[:3] in _LEVELS]
 
     return lint
 

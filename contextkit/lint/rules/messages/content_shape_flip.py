@@ -17,7 +17,7 @@ strikes in every turn, exactly where the previous turn wrote its entry.
             out[-1]["content"] = [{"type": "text", "text": out[-1]["content"], "cache_control": {"type": "ephemeral"}}]
         return out
 
-    client.messages.create(model=MODEL, max_tokens=2048, messages=mark_last(messages))
+    client.chat.completions.create(model="anthropic/claude-sonnet-4.6", messages=mark_last(messages))
 
 ## Use instead
 One shape for all messages, from the moment they are written:
@@ -28,7 +28,7 @@ The marker then comes and goes as a key of its own, which no cache counts as tex
 blocks, and its breakpoints are spliced into bytes that stay the same.
 
 ## Detected by
-- source: content that is wrapped into a block only where `cache_control` is added.
+- source: content that is wrapped into a block only where `cache_control` is added, but for files that speak to Anthropic's own client.
 - requests: a message with the same text and another JSON shape when its marker has left it.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -42,6 +42,7 @@ blocks, and its breakpoints are spliced into bytes that stay the same.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
@@ -57,6 +58,8 @@ from contextkit.lint.source.walk.pieces import functions_in
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _PLAIN = frozenset({"type", "text"})
+_STRAIGHT = re.compile(rb"^[ \t]*(?:from|import) anthropic\b", re.MULTILINE)
+"""Anthropic's own client: nothing stands between that tells a string from one text block."""
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 
 
@@ -96,7 +99,9 @@ def _bare(value: Json) -> Json:
 def _wrapped(branch: ast.If, view: View) -> Iterator[Hit]:
     """A string becomes a list of one block where it gets a marker, and only there."""
     marked = [node for node in branch.body if _is_marked_block(node)]
-    said = words_in(branch.test).split() if marked else []
+    if not marked or _STRAIGHT.search(view.source):
+        return
+    said = words_in(branch.test).split()
     if "isinstance" in said and "str" in said and "system" not in text_in(branch.test) and not _marks_system_only(view):
         why = "content becomes a list only where it gets a marker: without it the same text is a string again"
         yield from (Hit(node, why) for node in marked)
