@@ -43,7 +43,7 @@ def uses_of(function: AnyFunction, view: View) -> list[int]:
     name, source = function.name.encode(), view.source
     found, at = [], source.find(name + b"(")
     while at >= 0:
-        if not _NAME.match(source, at - 1) and not source.endswith(b"def ", 0, at):
+        if not (at and _NAME.match(source, at - 1)) and not source.endswith(b"def ", 0, at):
             found.append(at)
         at = source.find(name + b"(", at + 1)
     return found

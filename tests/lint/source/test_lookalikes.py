@@ -80,6 +80,9 @@ FOUND = {
                              "    tools = [{'name': one, 'description': 'Reads.', 'input_schema': {}} for one in os.listdir(folder)]\n"
                              "    return {'model': 'm', 'tools': tools, 'messages': []}\n")),
     "a list for its marker": ("CKM10", "from openai import OpenAI\n" + MARK),
+    "a note behind the first message": ("CKS01", (
+        "def ask(client, messages, text):\n    messages.insert(1, {'role': 'user', 'content': f'It is {time.time()}.'})\n" + TURN
+    )),
     "a folder that was asked for": ("CKS04", (
                                    "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
                                    f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),

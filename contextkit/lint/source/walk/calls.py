@@ -327,7 +327,7 @@ class Calls(Dumps):
             elif sinks.NAMES.get(last_name(func.value)) == "system":
                 self.arrive("system", node.args[-1], f"`{last_name(func.value)}.{last}(…)`", is_named=True)
             return
-        if last == "insert" and not self.mid_conversation:
+        if last == "insert" and not self._has_no_system_message(func.value):
             place = node.args[0]
             is_front = isinstance(place, ast.Constant) and place.value in {0, 1}
             self.arrive("front" if is_front else "message", node.args[-1], "the first messages" if is_front else "a message of the history")
