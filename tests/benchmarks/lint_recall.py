@@ -42,7 +42,7 @@ BUGS: Final = (
         "tools of MCP servers are sorted by name (langchain-ai/deepagents#2497)"),
     Bug("strands-agents", "1.41.0", "1.42.0", "CKM11", "strands/tools/executors/concurrent.py",
         "results of parallel tools are put in the order of their calls (strands-agents/harness-sdk#2112)"),
-    Bug("browser-use", "0.1.32", "0.1.33", "CKS02", "browser_use/agent/prompts.py",
+    Bug("browser-use", "0.1.32", "0.1.33", "CKS01", "browser_use/agent/prompts.py",
         "the date and minute left the system prompt for the message about the page"),
     Bug("aider-chat", "0.50.1", "0.51.0", "CKS01", "aider/coders/base_coder.py",
         "the system prompt names the day, no longer the second"),

@@ -15,6 +15,11 @@ from contextkit.lint.source.rule import Flow, Kind, Sink
 from contextkit.lint.source.summary import Arrival, Called, Function, Parameter, Source
 from contextkit.lint.source.tables import sanitizers, sinks
 
+_IN_FRONT: frozenset[Sink] = frozenset({"system", "front"})
+"""What stands in front of the messages."""
+_TOOLS: frozenset[Sink] = frozenset({"tools", "tool", "schema"})
+"""What stands in front of those."""
+
 
 class _Meeting(NamedTuple):
     """A parameter that reaches the prompt."""
@@ -27,6 +32,14 @@ class _Meeting(NamedTuple):
     in_loop: bool
     depth: int
     without: frozenset[Kind]
+
+
+class _Found(NamedTuple):
+    """A source that arrives."""
+
+    kind: Kind
+    sink: Sink
+    finding: Finding
 
 
 Coded = tuple[str, Flow]
@@ -49,10 +62,13 @@ def findings(program: Program, flows: Flows) -> Iterator[Finding]:
     """Every source that reaches a prompt, once for each hazard and place; a parameter that is handed down only where it is nearest."""
     best: dict[tuple[str, object], Finding] = {}
     everything = list(_all_findings(program, flows))
-    clocks = {(finding.place, finding.trail[-1]) for kind, finding in everything if kind == "clock"}
-    for kind, finding in everything:
+    clocks = {(one.finding.place, one.finding.trail[-1]) for one in everything if one.kind == "clock"}
+    in_tools = {one.finding.place for one in everything if one.sink in _TOOLS}
+    for kind, sink, finding in everything:
         if kind == "date" and (finding.place, finding.trail[-1]) in clocks:
             continue  # what is read to the second is told as that
+        if sink == "system" and finding.place in in_tools:
+            continue  # tools stand in front of it, and one change mends both
         key = finding.code, finding.place
         if key not in best or len(finding.trail) < len(best[key].trail):
             best[key] = finding
@@ -66,23 +82,24 @@ def findings(program: Program, flows: Flows) -> Iterator[Finding]:
     yield from shown.values()
 
 
-def _all_findings(program: Program, flows: Flows) -> Iterator[tuple[Kind, Finding]]:
+def _all_findings(program: Program, flows: Flows) -> Iterator[_Found]:
     waiting: list[_Meeting] = []
     for module in program.modules.values():
         for function in module.functions.values():
             wanted = [arrival for arrival in function.arrivals if arrival.sink in flows.sinks]
             is_once = bool(wanted) and program.is_once(function)
-            per_turn = bool(sinks.PER_TURN.match(function.name.rpartition(".")[2])) if wanted else False
+            is_per_turn = bool(wanted) and _is_per_turn(function)
             for arrival in wanted:
                 is_frozen = is_once and not arrival.in_loop
                 trail = (arrival.site.place(module.path, arrival.label),)
                 ends = program.ends(module, arrival.value)
-                yield from _judge(ends, arrival, trail, is_frozen, arrival.in_loop or per_turn, flows, waiting, 0, module.path)
+                in_loop = arrival.in_loop or is_per_turn or (function.has_messages and arrival.sink in _IN_FRONT)
+                yield from _judge(ends, arrival, trail, is_frozen, in_loop, flows, waiting, 0, module.path)
     yield from _upward(program, flows, waiting)
 
 
 def _judge(ends: Ends, arrival: Arrival, trail: tuple[CodePlace, ...], is_frozen: bool, in_loop: bool, flows: Flows,
-           waiting: list[_Meeting], depth: int, path: str) -> Iterator[tuple[Kind, Finding]]:  # fmt: skip
+           waiting: list[_Meeting], depth: int, path: str) -> Iterator[_Found]:  # fmt: skip
     """Sources that arrive are findings; parameters that arrive make their callers' arguments arrive."""
     for atom, way in ends.items():
         frozen = is_frozen or atom.is_frozen
@@ -95,7 +112,7 @@ def _judge(ends: Ends, arrival: Arrival, trail: tuple[CodePlace, ...], is_frozen
 
 
 def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: bool, in_loop: bool,
-           flows: Flows) -> Iterator[tuple[Kind, Finding]]:  # fmt: skip
+           flows: Flows) -> Iterator[_Found]:  # fmt: skip
     """A source that arrives, as each hazard it is."""
     source = atom.origin
     if not isinstance(source, Source):
@@ -107,10 +124,10 @@ def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: b
             continue
         message = flow.message.replace("{source}", f"`{source.site.text}`").replace("{sink}", arrival.label)
         place = source.site.place(atom.path)
-        yield source.kind, Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail))
+        yield _Found(source.kind, arrival.sink, Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail)))
 
 
-def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[tuple[Kind, Finding]]:
+def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[_Found]:
     """From a parameter that reaches the prompt to the arguments of the calls, and on."""
     seen: set[tuple[Parameter, Sink, bool, frozenset[Kind]]] = set()
     while waiting:
@@ -127,10 +144,15 @@ def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator
             value = argument_of(call, known[1], meeting.parameter.name)
             step = call.site.place(module.path, f"passed to `{known[1].name.rpartition('.')[2]}`")
             frozen = meeting.is_frozen or (program.is_once(caller) and number not in caller.in_loop)
-            in_loop = meeting.in_loop or number in caller.in_loop or bool(sinks.PER_TURN.match(caller.name.rpartition(".")[2]))
+            in_loop = meeting.in_loop or number in caller.in_loop or _is_per_turn(caller)
             ends = without(program.ends(module, value), meeting.without)
             trail = (step, *meeting.trail)
             yield from _judge(ends, meeting.arrival, trail, frozen, in_loop, flows, waiting, meeting.depth + 1, module.path)
+
+
+def _is_per_turn(function: Function) -> bool:
+    """Whether it is called for each request, as its name says."""
+    return sinks.PER_TURN.match(function.name.rpartition(".")[2]) is not None
 
 
 def _is_other(call: Called, function: Function, arrival: Arrival) -> bool:

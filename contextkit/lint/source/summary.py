@@ -170,6 +170,8 @@ class Function:
     """Run once per session: a constructor, a module's body, `main`."""
     in_loop: frozenset[int] = frozenset()
     """Those of `calls` that stand in a loop."""
+    has_messages: bool = False
+    """Whether it names a running history: a prompt that it makes stands in front of that, in each request."""
 
 
 @dataclass(slots=True)

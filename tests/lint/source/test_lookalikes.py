@@ -25,7 +25,22 @@ HEAD = "import datetime, subprocess, sys, time, uuid\n"
 _LEVELS = ("CKM", "CKS", "CKT", "CKP")
 RULES = "Be brief. " * 30
 TURN = "    messages.append({'role': 'user', 'content': text})\n    return client.messages.create(model='m', messages=messages)\n"
+NOW = "def now():\n    return datetime.datetime.now()\ndef dated():\n    return now().strftime('%A, %B %d')\n"
+LOAD = "def load(name):\n    return open(name).read()\n"
+DESCRIBED = (
+    "def tool():\n    return {'name': 'read', 'description': f'Reads. It is {time.time()}.', 'input_schema': {}}\n"
+    "def make():\n    system_prompt = 'You have ' + tool()['description']\n    return system_prompt\n"
+)
 CLEAN = {
+    "a date in a prompt of a session": NOW + "def make():\n    system_prompt = dated()\n    return system_prompt\n",
+    "a date that is taken again on a reload": NOW + "class A:\n    def reload(self):\n"
+    "        self.messages.update_system_prompt(dated())\n",
+    "a clock where something failed": "def make(load):\n    try:\n        system_prompt = load()\n    except OSError:\n"
+    "        system_prompt = f'It is {time.time()}.'\n    return system_prompt\n",
+    "a set that a function of ours is told": "def run_length(tools):\n    return len(tools)\n"
+    "def make(names):\n    return run_length(tools=set(names))\n",
+    "a template that is told everything": LOAD + "def make(name):\n    context = {'now': time.time()}\n"
+    "    system_prompt = load(name).format(**context)\n    return system_prompt\n",
     "a message's own text": "def take(messages):\n    messages.append({'role': 'user', 'content': str(time.time())})\n"
     "    system_message = messages.pop(0)\n    return system_message\n",
     "when a message came": "def make(text):\n    note = {'role': 'user', 'content': text, 'timestamp': time.time()}\n"
@@ -64,8 +79,18 @@ CLEAN = {
 FOUND = {
     "a key of a dict": ("CKS01", ("def parts():\n    return {'stable': 'x', 'now': str(time.time())}\n"
                         "def make():\n    made = parts()\n    system_prompt = made['now']\n    return system_prompt\n")),
-    "the day of a clock of ours": ("CKS02", ("def now():\n    return datetime.datetime.now()\n"
-                                   "def make():\n    system_prompt = now().strftime('%A, %B %d')\n    return system_prompt\n")),
+    "the day of a clock of ours": ("CKS02", NOW + "def ask(client, messages, text):\n    system_prompt = dated()\n" + TURN),
+    "a date written with its minute": ("CKS01", ("class A:\n    def make(self):\n"
+                                       "        system_prompt = self.current_date.strftime('%Y-%m-%d %H:%M')\n"
+                                       "        return system_prompt\n")),
+    "a date where the history is read": ("CKS02", (NOW + "class A:\n    def whole(self):\n"
+                                         "        return [{'role': 'system', 'content': dated()}, *self.done_messages]\n")),
+    "another model where one failed": ("CKP01", ("def ask(client, messages, models):\n    for model in models:\n        try:\n"
+                                       "            return client.messages.create(model=model, messages=messages)\n"
+                                       "        except OSError:\n            model = models[1]\n")),
+    "a template with a place for it": ("CKS01", (LOAD + "def make(name):\n    system_prompt = load(name).format(now=time.time())\n"
+                                       "    return system_prompt\n")),
+    "a clock in what a tool says": ("CKT08", DESCRIBED),
     "a clock by the second and by the day": ("CKS01", ("def make():\n    now = datetime.datetime.now()\n"
                                              "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n")),
     "the machine in front": ("CKS04", f"def make():\n    return {{'role': 'system', 'content': f'On {{sys.platform}}. {RULES}'}}\n"),

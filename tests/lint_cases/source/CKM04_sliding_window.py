@@ -60,3 +60,8 @@ def classification_state(messages, call):
 
 def request_state(messages, model):
     return {"messages": messages[-30:], "model": model}  # expect: CKM04
+
+
+def build_summary(messages):
+    messages = messages[-20:]
+    return "\n".join(message["content"] for message in messages)

@@ -20,3 +20,6 @@ class Kept:
 
     def resume_session(self, stored):
         self.messages, self.system = stored.messages, stored.system
+
+    def restore_or_build_system_prompt(self, stored):
+        self.system = stored or build_system_prompt(self.model)

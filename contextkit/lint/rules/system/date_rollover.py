@@ -63,7 +63,8 @@ def _date_put_in(step: Step, change: Change) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKS02", "date-rollover", "A", "warning",
-    source=(Flow(("date",), ("system", "front"), "{source} is taken anew for each request and reaches {sink}: midnight rewrites it"),),
+    source=(Flow(("date",), ("system", "front"), "{source} is taken anew for each request and reaches {sink}: midnight rewrites it",
+                 in_loop_only=True),),
     requests=(RequestRule("change", _date, 9), RequestRule("change", _date_put_in, 42)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

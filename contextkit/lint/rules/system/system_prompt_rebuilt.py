@@ -82,12 +82,14 @@ _BUILDS = re.compile(
     r"_*(?:re)?(?:build|make|render|create|generate|compose|assemble|construct)_(?:\w+_)?system_(?:prompt|message|instructions?|text)$"
 )
 _PATHS = re.compile(r"(?:^|_)(?:resume|reload|restore|rehydrate|reopen|switch_model|set_model|change_model|load_session|continue_session)")
+_WHERE_MISSING = re.compile(r"_or_(?:re)?(?:build|make|render|create|generate|compose|assemble|default|new)")
+"""A function of such a name builds only where nothing is stored."""
 
 
 def _rebuilt(call: ast.Call, view: View) -> Iterator[Hit]:
     function = view.function()
     name = last_name(call.func)
-    if function and _PATHS.search(function.name) and _BUILDS.match(name):
+    if function and _PATHS.search(function.name) and not _WHERE_MISSING.search(function.name) and _BUILDS.match(name):
         yield Hit(call, f"{name}() makes the system prompt anew in {function.name}(): the session goes on under another one")
 
 

@@ -165,6 +165,12 @@ HISTORY: Final[re.Pattern[str]] = re.compile(
     r"(?:messages|history|msgs|conversation|transcript|dialogue|input_items)(?:_list|_history|_copy)?$"
 )
 """A variable, attribute or key of this name is the running list of messages."""
+RUNNING: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:messages|history|transcript|conversation_log|chat_log|msgs)$")
+"""What a function is given, or reads, that makes a request of a conversation."""
+SELDOM: Final[re.Pattern[str]] = re.compile(
+    r"(?:^|_)(?:reload|refresh|resume|restore|switch|compact|reset|clear|init|setup|begin|start)(?:_|$)"
+)
+"""A function of such a name is not called for each request."""
 TOOLS: Final[re.Pattern[str]] = re.compile(
     r"^_*(?:\w+_)?(?:tools|tool_definitions|tool_defs|tool_schemas|tool_specs|tool_list|tools_list|toolset|functions_schema|tool_params)$",
     re.IGNORECASE,

@@ -12,7 +12,7 @@ from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
 from contextkit.lint.source.summary import CLEAN, Called, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.dumps import Dumps
-from contextkit.lint.source.walk.expressions import is_day_format
+from contextkit.lint.source.walk.expressions import is_clock_format, is_day_format
 from contextkit.lint.source.walk.pieces import KnownCall, is_system_message, is_system_role, last_name, takes_prompts, walk, word_of
 
 _LISTS = frozenset({"list", "tuple"})
@@ -26,6 +26,8 @@ _PATHS: frozenset[Kind] = frozenset({"paths"})
 _ADDERS = frozenset({"append", "insert", "extend", "add"})
 _ORDERING = frozenset({"sorted", "sort", "groupby", "nlargest", "nsmallest"})
 """Their keywords say by what, and are no part of the result."""
+_FILLING = frozenset({"format", "format_map", "render", "render_async", "arender"})
+"""Methods of templates."""
 _COPIES = frozenset({"replace", "copy", "model_copy", "evolve", "update"})
 """Their keywords are fields of what is copied."""
 _TAKERS = frozenset({"pop", "popleft", "index"})
@@ -139,6 +141,8 @@ class Calls(Dumps):
             return self.filtered(everything, known.mends)
         if last in sources.DAY_METHODS or (last == "strftime" and node.args and is_day_format(node.args[-1])):
             return self.by_day(everything)
+        if last == "strftime" and node.args and is_clock_format(node.args[-1]):
+            return self.by_clock(everything)
         if name in sanitizers.JSON_DUMPS:
             return self.dumped(node, name, everything)
         if name in sources.GIT and sources.TELLS_PLACE.search(ast.unparse(node)) and "version" not in self.scope.function.name.lower():
@@ -156,13 +160,21 @@ class Calls(Dumps):
             return self._ours(node, name, values, keywords, receiver)
         if everything is None:
             everything = receiver.union(*values, *keywords)
-        if known.is_text or not everything:
-            return everything
+        if not everything:
+            return CLEAN
+        if known.is_text:
+            return self._filled(node, receiver, values, keywords) if last in _FILLING else everything
         if last[:1].isupper():
             texts = (value for key, value in zip(node.keywords, keywords, strict=True) if key.arg in sources.TEXT_PARTS)
             return receiver.union(*values, *texts)
         given = (value for key, value in zip(node.keywords, keywords, strict=True) if not sources.is_aside(key.arg))
         return self.filtered(receiver.union(*values, *given), sanitizers.LOOKED_UP)
+
+    def _filled(self, node: ast.Call, template: Value, values: list[Value], keywords: list[Value]) -> Value:
+        """`template.render(**context)`: nothing says that a template some function gave has a place for all of that."""
+        if not any(isinstance(self.module.origins[number], Called) for number in template):
+            return template.union(*values, *keywords)
+        return template.union(*values, *(value for key, value in zip(node.keywords, keywords, strict=True) if key.arg))
 
     def _listed(self, node: ast.Call) -> Value:
         """`", ".join(skill.name for skill in skills)`: a collection that changes while the program runs, as one text."""
@@ -288,7 +300,7 @@ class Calls(Dumps):
             sink = table.get(word)
             if sink is not None:
                 self.arrive(sink, keyword.value, f"`{word}=` of `{last}`", value=value)
-            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (word not in sinks.VAGUE or takes_prompts(last)):
+            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (word not in sinks.VAGUE or _takes_prompts(last, known)):
                 self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
         if not is_named and type(node.func) is ast.Attribute:
             self._meet_client(node.func)
@@ -356,3 +368,8 @@ class Calls(Dumps):
 
     begun: set[str]
     """Lists this function began, that hold no message of a conversation yet."""
+
+
+def _takes_prompts(last: str, known: KnownCall) -> bool:
+    """Whether a call means a prompt by `tools=` and `instructions=`: a function of the linted tree says itself where it sends them."""
+    return takes_prompts(last) and (not known.is_ours or last[:1].isupper())

@@ -136,6 +136,12 @@ class Expressions(Displays):
                 days |= self.number(Filtered(frozenset((number,)), frozenset(), is_daily=True))
         return days
 
+    def by_clock(self, value: Value) -> Value:
+        """What is called a date, and is written with hours and minutes."""
+        origins = [self.module.origins[number] for number in value]
+        dates = [origin.site for origin in origins if isinstance(origin, Source) and origin.kind == "date"]
+        return value.union(*(self.number(Source("clock", site)) for site in dates))
+
     def subscript(self, node: ast.Subscript) -> Value:
         """`a[i]`: what was stored there, else what `a` is made of."""
         key = node.slice
@@ -252,6 +258,16 @@ _VARIABLE_TAILS = frozenset(name.rpartition(".")[2] for name in sources.ATTRIBUT
 
 def is_day_format(node: ast.AST) -> bool:
     """Whether a constant is a format of strftime no finer than a day."""
-    if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "%" not in node.value:
-        return False
-    return not {part[:1] for part in node.value.replace("%-", "%").split("%")[1:]} & sources.DAY_FORMAT
+    directives = _directives(node)
+    return bool(directives) and not directives & sources.DAY_FORMAT
+
+
+def is_clock_format(node: ast.AST) -> bool:
+    """Whether a constant is a format of strftime finer than a day."""
+    return bool(_directives(node) & sources.DAY_FORMAT)
+
+
+def _directives(node: ast.AST) -> set[str]:
+    """`{"Y", "m"}` of `"%Y-%m"`; none of anything else."""
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return {part[:1] for part in text.replace("%-", "%").split("%")[1:]}

@@ -82,7 +82,7 @@ class Walk(Watching):
         self.waiting: list[tuple[AnyFunction, Scope, str, tuple[ast.AST, ...]]] = []
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
         self.branches, self.orders, self.annotations = [], [], {}
-        self.choices, self.tool_loops = [], 0
+        self.choices, self.tool_loops, self.in_handler = [], 0, False
         self.watch()
         self._comments()
         self._names_of(tree.body)
@@ -228,10 +228,17 @@ class Walk(Watching):
             if ast.ExceptHandler in self.watched_types:
                 self.statement = handler
                 self.show(handler)
-            ends.append(self._way(handler.body, seen))
+            ends.append(self._mishap(handler.body, seen))
         self.scope.env = _merged([env for env in ends if env is not None] or [seen])
         self.body(node.finalbody)
         return CLEAN
+
+    def _mishap(self, statements: Sequence[ast.stmt], env: Env) -> Env | None:
+        """What is done where something failed: what varies there is not sent with each request."""
+        before, self.in_handler = self.in_handler, True
+        end = self._way(statements, env)
+        self.in_handler = before
+        return end
 
     def match(self, node: ast.Match) -> Value:
         """`match`: what a pattern binds is a part of the subject."""
@@ -296,10 +303,17 @@ class Walk(Watching):
         self.body(node.body)
         if self.settled and function.arrivals:
             function.arrivals = [one for one in function.arrivals if not (one.is_named and one.value <= self.settled)]
+        function.has_messages = bool(function.arrivals) and self._names_messages(node)
         asking = self.wanted.get(type(node))
         if asking:
             self.statement, self.returns_to = node, None
             self.show_to(node, asking)
+
+    def _names_messages(self, node: AnyFunction) -> bool:
+        if sinks.SELDOM.search(node.name):
+            return False
+        names = map(last_name, self.nodes(node, ast.Name, ast.Attribute))
+        return any(map(sinks.RUNNING.search, (*self.scope.function.named, *names)))
 
     def _returns_to(self, node: AnyFunction, owner: str, decorators: frozenset[str]) -> Sink | None:
         sink = made_by(node.name)

@@ -31,7 +31,7 @@ from contextkit.lint.source.summary import (
     Source,
     Value,
 )
-from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.tables import sinks, sources
 from contextkit.lint.source.walk.pieces import (
     by_type,
     children,
@@ -81,13 +81,15 @@ class View:
 
     __slots__ = (
         "_assigned", "_callers", "_functions", "_is_ascii", "_lines", "_parents", "_starts", "asked", "bound", "class_types", "ids",
-        "loops", "module", "names", "probing", "roots", "scope", "source", "statement", "stored", "tree",
+        "in_handler", "loops", "module", "names", "probing", "roots", "scope", "source", "statement", "stored", "tree",
     )  # fmt: skip
 
     source: bytes
     module: Module
     scope: Scope
     probing: bool
+    in_handler: bool
+    """Whether it stands in an `except`."""
 
     def open(self, module: Module, source: bytes, tree: ast.Module, roots: frozenset[str]) -> None:
         """Begin a file."""
@@ -120,7 +122,9 @@ class View:
         return found
 
     def varies(self, kind: Kind, node: ast.AST) -> Value:
-        """The value of an expression that is a source."""
+        """The value of an expression that is a source; of those in a handler, the way of a mishap, only another model is one."""
+        if self.in_handler and kind not in sources.FALLBACKS:
+            return CLEAN
         site = self.site(node)
         if isinstance(node, ast.expr):
             text = self._written(node)
