@@ -77,10 +77,14 @@ def _size(files: Iterable[SourceFile]) -> int:
 
 
 def _chunks(files: Sequence[SourceFile], n_bytes: int, n_processes: int) -> Iterator[list[SourceFile]]:
+    """Files that follow one another; a long one has its process to itself, so that the others can take what stands around it."""
     most = max(min(_CHUNK, n_bytes // (_TURNS * n_processes)), n_bytes // MOST_CHUNKS) if n_processes > 1 else _CHUNK
     chunk: list[SourceFile] = []
     size = 0
     for file in files:
+        if chunk and file.n_bytes >= most:
+            yield chunk
+            chunk, size = [], 0
         chunk.append(file)
         size += min(file.n_bytes, MAX_BYTES)
         if size >= most:
