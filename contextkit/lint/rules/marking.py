@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.tables.sinks import PER_TURN
-from contextkit.lint.source.walk.pieces import children, walk
+from contextkit.lint.source.walk.pieces import children, kept, walk
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 MARKER_KEYS = frozenset({"cache_control", "cachePoint", "cache_point"})
@@ -50,11 +50,19 @@ def is_parameter(view: View, name: str) -> bool:
 
 def assigned(scope: ast.AST, name: str) -> list[ast.expr]:
     """Every expression that is assigned to a name inside a node."""
-    return [
-        part.value
-        for part in walk(scope)
-        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None and any(_is_name(one, name) for one in _targets(part))
-    ]
+    return _assignments(scope).get(name, [])
+
+
+@kept(4)
+def _assignments(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    """Name → every expression that is assigned to it inside a node."""
+    found: dict[str, list[ast.expr]] = {}
+    for part in walk(scope):
+        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
+            for target in _targets(part):
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(part.value)
+    return found
 
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:

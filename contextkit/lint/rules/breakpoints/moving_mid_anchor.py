@@ -78,6 +78,6 @@ def _new_anchor(step: Step) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKB05", "moving-mid-anchor", "A", "error",
-    source=(Pattern((ast.Assign,), _computed_anchor, ("cache_control", "cachePoint"), also=(tuple(sorted(MARKER_KEYS)),)),),
+    source=(Pattern((ast.Assign,), _computed_anchor, ("cache_control", "cachePoint"), names=tuple(sorted(MARKER_KEYS))),),
     requests=(RequestRule("step", _new_anchor),),
 )  # fmt: skip

@@ -83,5 +83,5 @@ def _wrong_order(sent: Sent) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKB09", "ttl-order-violation", "A", "error",
-    source=(Pattern((ast.Call, ast.Dict), _short_first, ("1h",), also=(_IN_ORDER,)),), requests=(RequestRule("call", _wrong_order),),
+    source=(Pattern((ast.Call, ast.Dict), _short_first, ("1h",), names=_IN_ORDER),), requests=(RequestRule("call", _wrong_order),),
 )  # fmt: skip
