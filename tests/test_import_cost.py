@@ -1,4 +1,4 @@
-"""`import contextkit` is cheap: it brings in no heavy package and takes a few milliseconds."""
+"""`import contextkit` is cheap: it brings in no heavy package and takes a few milliseconds; linting source waits for no adapter."""
 
 from __future__ import annotations
 
@@ -34,3 +34,9 @@ def test_the_import_takes_a_few_milliseconds() -> None:
 def test_a_single_room_brings_in_no_heavy_package_either(statement: str) -> None:
     modules = json.loads(fresh_interpreter(MODULES.replace("import contextkit", statement)))
     assert HEAVY & {name.partition(".")[0] for name in modules} == set()
+
+
+def test_linting_source_brings_in_no_adapter() -> None:
+    lint = "from contextkit.lint.catalogue import hazards; from contextkit.lint.source import detect; list(hazards())"
+    modules = json.loads(fresh_interpreter(MODULES.replace("import contextkit", lint)))
+    assert [name for name in modules if name.startswith("contextkit.providers.") and name.endswith((".messages", ".chat", ".generate"))] == []

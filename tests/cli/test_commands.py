@@ -179,7 +179,7 @@ def test_a_reader_that_left_is_not_complained_about(args: list[str], folder: Pat
 def _interrupted(process: subprocess.Popen[bytes]) -> bytes:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 130, err.decode()
     return err or b""
 
 
