@@ -50,9 +50,6 @@ MODEL_METHODS: Final[frozenset[str]] = _words("""
 """)
 """Last names of methods that call a model, for the question whether a function does."""
 
-MODEL_NAMES: Final[frozenset[str]] = MODEL_METHODS | {name.rpartition(".")[2] for name in MODEL_CALLS}
-"""Last names of all calls that call a model; a function that was imported may have another one."""
-
 CONSTRUCTORS: Final[dict[str, Arguments]] = {
     "SystemMessage": {0: "system", "content": "system"},
     "SystemMessagePromptTemplate.from_template": {0: "system", "template": "system"},

@@ -319,9 +319,8 @@ class View:
         if known is not None:
             return known
         self._callers[id(node)] = False
-        names = {last_name(call.func): call.func for call in walk(node) if type(call) is ast.Call}
-        asked = (func for name, func in names.items() if name in sinks.MODEL_NAMES or type(func) is not ast.Attribute)
-        found = any(is_model_call(self.dotted(func), last_name(func)) for func in asked)
+        names = {last_name(call.func): call for call in walk(node) if isinstance(call, ast.Call)}
+        found = any(is_model_call(self.dotted(call.func), name) for name, call in names.items())
         if not found and depth:
             found = any(self._calls_model(other, depth - 1) for name in names for other in self._functions_named(name))
         self._callers[id(node)] = found
