@@ -137,7 +137,7 @@ class Arrival(NamedTuple):
     is_named: bool
     """Whether only a name says that it is a prompt, not the call of a known API."""
     in_loop: bool
-    """Whether a loop stands around it, inside its function."""
+    """Whether a loop stands around it, inside its function; or it is a function, which is called for each run."""
     only: tuple[str, str] = ("", "")
     """A parameter of the function around, and the word it has to be for the value to come here; empty where it always does."""
 
@@ -171,7 +171,7 @@ class Function:
     in_loop: frozenset[int] = frozenset()
     """Those of `calls` that stand in a loop."""
     has_messages: bool = False
-    """Whether it names a running history: a prompt that it makes stands in front of that, in each request."""
+    """Whether a prompt that it makes is made for each request: it names a running history, or a framework asks it for its instructions."""
 
 
 @dataclass(slots=True)

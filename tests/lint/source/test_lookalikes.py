@@ -80,6 +80,14 @@ FOUND = {
     "a key of a dict": ("CKS01", ("def parts():\n    return {'stable': 'x', 'now': str(time.time())}\n"
                         "def make():\n    made = parts()\n    system_prompt = made['now']\n    return system_prompt\n")),
     "the day of a clock of ours": ("CKS02", NOW + "def ask(client, messages, text):\n    system_prompt = dated()\n" + TURN),
+    "instructions that a framework asks for": ("CKS02", ("from pydantic_ai import Agent\nagent = Agent('m')\n@agent.instructions\n"
+                                               "def dated():\n    return f'The date is {datetime.date.today()}.'\n")),
+    "a function handed over as instructions": ("CKS02", ("from agents import Agent\ndef dated(context, agent):\n"
+                                               "    return f'The date is {datetime.date.today()}.'\nagent = Agent(instructions=dated)\n")),
+    "instructions in a word": ("CKS02", ("from agents import Agent\n"
+                               "agent = Agent(instructions=lambda *given: f'The date is {datetime.date.today()}.')\n")),
+    "a date put in before each call of the model": ("CKS02", ("def wrap_model_call(request, handler):\n"
+                                                    "    return handler(request.override(system_prompt=f'{datetime.date.today()}'))\n")),
     "a date written with its minute": ("CKS01", ("class A:\n    def make(self):\n"
                                        "        system_prompt = self.current_date.strftime('%Y-%m-%d %H:%M')\n"
                                        "        return system_prompt\n")),

@@ -185,7 +185,7 @@ PROMPT: Final[re.Pattern[str]] = re.compile(
 
 PER_TURN: Final[re.Pattern[str]] = re.compile(
     r"^_*(?:a|async_)?(?:run|step|turn|chat|respond|reply|call|invoke|generate|complete|completion|handle|ask|send|answer|stream|execute|"
-    r"request|query|create|predict|process|act|think|forward|on_message|__call__|loop|next)(?:_\w+)?$"
+    r"request|query|create|predict|process|act|think|forward|on_message|__call__|loop|next|converse|(?:before|wrap|modify)_model)(?:_\w+)?$"
 )
 """A function of this name is called for each turn."""
 GROWS: Final[re.Pattern[bytes]] = re.compile(

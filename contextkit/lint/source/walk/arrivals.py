@@ -40,17 +40,15 @@ class Arrivals(View):
         found = self.probe(node) if value is None else value
         if sink in REQUEST_SINKS:
             found |= self.chosen(sink, node)
-        if type(node) in {ast.Name, ast.Attribute} and sink == "system":
-            found |= self._called_by_framework(node)
-        elif isinstance(node, ast.JoinedStr) and sink == "system" and found:
+        handed = self._called_by_framework(node, found) if sink == "system" else CLEAN
+        if isinstance(node, ast.JoinedStr) and sink == "system" and found:
             found = self.but_for_the_end(node, found)
-        if not found:
+        if not found and not handed:
             return
         if self.mid_conversation and sink == "system":
             sink = "tail"
-        settled = self._settle(found, is_named)
-        function = self.scope.function
-        function.arrivals.append(Arrival(sink, settled, self.site(node), label, is_named, bool(self.loops), self._only_for(node)))
+        value, in_loop = self._settle(found, is_named) | handed, bool(self.loops or handed)
+        self.scope.function.arrivals.append(Arrival(sink, value, self.site(node), label, is_named, in_loop, self._only_for(node)))
 
     def _only_for(self, node: ast.expr) -> tuple[str, str]:
         """`if kind == "system":` around it, where `kind` is a parameter."""
@@ -80,9 +78,11 @@ class Arrivals(View):
         kind: Kind = "model" if sink == "model" else "flag"
         return self.varies(kind, node)
 
-    def _called_by_framework(self, node: ast.expr) -> Value:
+    def _called_by_framework(self, node: ast.expr, value: Value) -> Value:
         """A function handed over as instructions is called once for each run."""
-        name = self.dotted(node)
+        if type(node) is ast.Lambda:
+            return value
+        name = self.dotted(node) if type(node) in {ast.Name, ast.Attribute} else ""
         if not name or not self.is_ours(name) or not name.rpartition(".")[2].islower():
             return CLEAN
         return self.number(Called(name, (), self.site(node), False, False))

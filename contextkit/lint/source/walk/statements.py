@@ -303,7 +303,8 @@ class Walk(Watching):
         self.body(node.body)
         if self.settled and function.arrivals:
             function.arrivals = [one for one in function.arrivals if not (one.is_named and one.value <= self.settled)]
-        function.has_messages = bool(function.arrivals) and self._names_messages(node)
+        is_run_each_time = not decorators.isdisjoint(sinks.PROMPT_DECORATORS)
+        function.has_messages = bool(function.arrivals) and (is_run_each_time or self._names_messages(node))
         asking = self.wanted.get(type(node))
         if asking:
             self.statement, self.returns_to = node, None
