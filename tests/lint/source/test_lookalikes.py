@@ -88,6 +88,10 @@ FOUND = {
                                "agent = Agent(instructions=lambda *given: f'The date is {datetime.date.today()}.')\n")),
     "a date put in before each call of the model": ("CKS02", ("def wrap_model_call(request, handler):\n"
                                                     "    return handler(request.override(system_prompt=f'{datetime.date.today()}'))\n")),
+    "a set given to a model of ours": ("CKT01", ("class Model:\n    def generate(self, messages, tools):\n"
+                                       "        raise NotImplementedError\n"
+                                       "def ask(model: Model, messages, names):\n"
+                                       "    return model.generate(messages, tools=list(set(names)))\n")),
     "a date written with its minute": ("CKS01", ("class A:\n    def make(self):\n"
                                        "        system_prompt = self.current_date.strftime('%Y-%m-%d %H:%M')\n"
                                        "        return system_prompt\n")),

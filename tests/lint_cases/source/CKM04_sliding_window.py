@@ -21,6 +21,19 @@ class Chat:
         self.messages = self.messages[-10:]  # expect: CKM04
 
 
+class Compacted:
+    def __init__(self):
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        self._compact()
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
+
+    def _compact(self):
+        self.messages = self.messages[-10:]  # expect: CKM04
+
+
 def trim_messages_to(messages, n):
     return [messages[0], *messages[-n:]]  # expect: CKM04
 

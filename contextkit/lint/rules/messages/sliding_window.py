@@ -120,8 +120,8 @@ def _is_sent(node: ast.Subscript, view: View) -> bool:
             return (parent.arg == "messages" and is_asked) or (parent.arg in _GIVEN and parent in _arguments(call, view))
         if isinstance(parent, ast.Assign):
             is_stored = any(ast.dump(target) == ast.dump(_stored(node.value)) for target in parent.targets)
-            is_kept = is_stored and not _SIDE.search(name) and not _is_on_demand(view)
-            return is_kept and (_is_own(node.value) or view.calls_model() or bool(_CUTS.search(name)))
+            is_cut = not _SIDE.search(name) and (view.calls_model() or bool(_CUTS.search(name)))
+            return is_stored and not _is_on_demand(view) and (_is_own(node.value) or is_cut)
         if isinstance(parent, ast.Return):
             return bool(_CUTS.search(name)) and not _SIDE.search(name)
         if isinstance(parent, ast.Dict):

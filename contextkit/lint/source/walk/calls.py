@@ -300,7 +300,9 @@ class Calls(Dumps):
             sink = table.get(word)
             if sink is not None:
                 self.arrive(sink, keyword.value, f"`{word}=` of `{last}`", value=value)
-            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (word not in sinks.VAGUE or _takes_prompts(last, known)):
+            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (
+                word not in sinks.VAGUE or _takes_prompts(node, last, known)
+            ):
                 self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
         if not is_named and type(node.func) is ast.Attribute:
             self._meet_client(node.func)
@@ -370,6 +372,9 @@ class Calls(Dumps):
     """Lists this function began, that hold no message of a conversation yet."""
 
 
-def _takes_prompts(last: str, known: KnownCall) -> bool:
-    """Whether a call means a prompt by `tools=` and `instructions=`: a function of the linted tree says itself where it sends them."""
-    return takes_prompts(last) and (not known.is_ours or last[:1].isupper())
+def _takes_prompts(node: ast.Call, last: str, known: KnownCall) -> bool:
+    """Whether a call means a prompt by `tools=` and `instructions=`.
+
+    A function of the linted tree says itself where it sends them; a method may be that of a class others are made from.
+    """
+    return takes_prompts(last) and not (known.is_ours and type(node.func) is ast.Name and last[:1].islower())
