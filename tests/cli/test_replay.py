@@ -17,7 +17,7 @@ FIRST = 150
 """Lines of the session that are said by default: 68 calls."""
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai-chat", "openai-responses"])
+@pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
 def test_the_beginning_of_a_real_session_is_billed_as_without_the_real_client(provider: str, shared: Path, tmp_path: Path) -> None:
     """Whole sessions are in tests/simulator/test_naive_oracle.py."""
     path = tmp_path / "beginning.jsonl"

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -89,16 +89,14 @@ def _call(line: dict[str, Any]) -> Recorded:
 def test_a_real_session_is_billed_as_the_rules_say(
     provider: str, session: Path, recorded: list[Recorded], request: pytest.FixtureRequest
 ) -> None:
-    """Anthropic always; with `--full` OpenAI as well, and what the command line says: of a beginning, tests/cli says it always."""
-    is_full = request.config.getoption("--full")
-    if provider != "anthropic" and not is_full:
+    """Anthropic always, OpenAI's endpoints with `--full`."""
+    if provider != "anthropic" and not request.config.getoption("--full"):
         pytest.skip("OpenAI's endpoints over the whole session: with --full")
     watch = Watch(Oracle({"anthropic": "anthropic_messages"}.get(provider, provider.replace("-", "_"))), recorded)
-    with command_line(session, provider) if is_full else nullcontext({}) as figures:
+    with command_line(session, provider) as figures:
         context, ledger = replayed(session, provider, MODELS[provider], "direct", observe=watch)
-    said = json.loads(canonical(figures_of(summarise(ledger), ledger)))
-    assert (said["calls"], list(said)) == (484, KEYS)
-    assert figures == (said if is_full else {})
+    assert figures == json.loads(canonical(figures_of(summarise(ledger), ledger)))
+    assert (figures["calls"], list(figures)) == (484, KEYS)
     ours = [bill_of(exchange.usage) for exchange in ledger]
     assert len(ours) == len(recorded) == 484
     assert [(call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]] == []

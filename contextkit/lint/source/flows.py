@@ -93,7 +93,7 @@ def _all_findings(program: Program, flows: Flows) -> Iterator[_Found]:
                 is_frozen = is_once and not arrival.in_loop
                 trail = (arrival.site.place(module.path, arrival.label),)
                 ends = program.ends(module, arrival.value)
-                in_loop = arrival.in_loop or is_per_turn or (function.has_messages and arrival.sink in _IN_FRONT)
+                in_loop = arrival.in_loop or is_per_turn or (function.is_per_request and arrival.sink in _IN_FRONT)
                 yield from _judge(ends, arrival, trail, is_frozen, in_loop, flows, waiting, 0, module.path)
     yield from _upward(program, flows, waiting)
 
@@ -129,10 +129,10 @@ def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: b
 
 def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[_Found]:
     """From a parameter that reaches the prompt to the arguments of the calls, and on."""
-    seen: set[tuple[Parameter, Sink, bool, frozenset[Kind]]] = set()
+    seen: set[tuple[Parameter, Sink, bool, bool, frozenset[Kind]]] = set()
     while waiting:
         meeting = waiting.pop()
-        key = meeting.parameter, meeting.arrival.sink, meeting.is_frozen, meeting.without
+        key = meeting.parameter, meeting.arrival.sink, meeting.is_frozen, meeting.in_loop, meeting.without
         if key in seen:
             continue
         seen.add(key)

@@ -170,7 +170,7 @@ class Function:
     """Run once per session: a constructor, a module's body, `main`."""
     in_loop: frozenset[int] = frozenset()
     """Those of `calls` that stand in a loop."""
-    has_messages: bool = False
+    is_per_request: bool = False
     """Whether a prompt that it makes is made for each request: it names a running history, or a framework asks it for its instructions."""
 
 

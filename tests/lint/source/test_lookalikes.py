@@ -92,6 +92,10 @@ FOUND = {
                                        "        raise NotImplementedError\n"
                                        "def ask(model: Model, messages, names):\n"
                                        "    return model.generate(messages, tools=list(set(names)))\n")),
+    "a date for a loop and for what is kept": ("CKS02", (
+        NOW + "def make(text, inputs, show):\n    for one in inputs:\n        show(one, {'role': 'system', 'content': text})\n"
+        "    system_prompt = text\n    return system_prompt\ndef give(inputs, show):\n    return make(dated(), inputs, show)\n"
+    )),
     "a date written with its minute": ("CKS01", ("class A:\n    def make(self):\n"
                                        "        system_prompt = self.current_date.strftime('%Y-%m-%d %H:%M')\n"
                                        "        return system_prompt\n")),

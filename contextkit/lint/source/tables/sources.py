@@ -127,8 +127,6 @@ PARAMETERS: Final[dict[str, Kind]] = {
     **_rows("user", "query question"),
 }
 """Parameters that say what they hold. A clock handed in is judged where it is read."""
-FALLBACKS: Final[frozenset[Kind]] = frozenset({"model", "flag"})
-"""What a handler chooses for all that comes after it."""
 
 LISTINGS: Final[frozenset[str]] = _words("""
     skills available_skills sub_agents subagents managed_agents available_agents team_members handoffs available_models

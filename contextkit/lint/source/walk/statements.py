@@ -303,14 +303,15 @@ class Walk(Watching):
         self.body(node.body)
         if self.settled and function.arrivals:
             function.arrivals = [one for one in function.arrivals if not (one.is_named and one.value <= self.settled)]
-        is_run_each_time = not decorators.isdisjoint(sinks.PROMPT_DECORATORS)
-        function.has_messages = bool(function.arrivals) and (is_run_each_time or self._names_messages(node))
+        function.is_per_request = bool(function.arrivals) and self._is_per_request(node, decorators)
         asking = self.wanted.get(type(node))
         if asking:
             self.statement, self.returns_to = node, None
             self.show_to(node, asking)
 
-    def _names_messages(self, node: AnyFunction) -> bool:
+    def _is_per_request(self, node: AnyFunction, decorators: frozenset[str]) -> bool:
+        if decorators & sinks.PROMPT_DECORATORS:
+            return True
         if sinks.SELDOM.search(node.name):
             return False
         names = map(last_name, self.nodes(node, ast.Name, ast.Attribute))

@@ -31,7 +31,7 @@ from contextkit.lint.source.summary import (
     Source,
     Value,
 )
-from contextkit.lint.source.tables import sinks, sources
+from contextkit.lint.source.tables import sinks
 from contextkit.lint.source.walk.pieces import (
     by_type,
     children,
@@ -122,8 +122,8 @@ class View:
         return found
 
     def varies(self, kind: Kind, node: ast.AST) -> Value:
-        """The value of an expression that is a source; of those in a handler, the way of a mishap, only another model is one."""
-        if self.in_handler and kind not in sources.FALLBACKS:
+        """The value of an expression that is a source; in a handler, the way of a mishap, none is."""
+        if self.in_handler:
             return CLEAN
         site = self.site(node)
         if isinstance(node, ast.expr):
