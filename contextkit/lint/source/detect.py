@@ -15,7 +15,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import flows, link
 from contextkit.lint.source.reading.files import source_files
 from contextkit.lint.source.reading.reader import room_to_recurse
-from contextkit.lint.source.reading.rounds import read_all
+from contextkit.lint.source.reading.tree import read_all
 from contextkit.lint.source.reading.workers import ended
 from contextkit.lint.source.rule import Flow, Pattern
 from contextkit.lint.source.summary import Module, Site, Source

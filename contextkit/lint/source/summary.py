@@ -196,8 +196,6 @@ class Module:
     """Class inside the module → full names of its bases."""
     silenced: dict[int, frozenset[str]] = field(default_factory=dict)
     """Line → codes that a `# noqa` there names; empty: all."""
-    is_unread: bool = False
-    """Whether it was passed over: no word in it says that it may matter."""
     fixes: dict[tuple[int, int, int, int], Fix] = field(default_factory=dict)
     """First and last line and column of a source, or of where one arrives → the safe change that ends what is found there."""
     findings: list[Finding] = field(default_factory=list)

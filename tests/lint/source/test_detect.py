@@ -14,7 +14,7 @@ from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source.detect import find_in_code
-from contextkit.lint.source.reading import rounds
+from contextkit.lint.source.reading import tree
 from contextkit.lint.source.rule import Hit, Pattern, Sink, View
 
 CLOCK = "import time\ndef ask(client):\n    system_prompt = f'{time.time()}'\n"
@@ -203,8 +203,8 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, lint: Callable[..
     app = "import time\ndef stamp():\n    return str(time.time())\ndef trim(messages):\n    messages.pop(0)\n"
     hazards = shapes(find_pop, ast.Call, words=("pop",))
     alone = lint(app, hazards=hazards, **files)
-    monkeypatch.setattr(rounds, "_STARTED", 1)
-    monkeypatch.setattr(rounds, "_FORKED", 1)
+    monkeypatch.setattr(tree, "_STARTED", 1)
+    monkeypatch.setattr(tree, "_FORKED", 1)
     done: list[tuple[int, int]] = []
     together = list(find_in_code([tmp_path], LintConfig(), hazards, jobs=2, progress=lambda *numbers: done.append(numbers)))
     assert together == alone and len(alone) == 1
@@ -225,12 +225,12 @@ import multiprocessing, sys
 from contextkit.lint.config import LintConfig
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import detect
-from contextkit.lint.source.reading import rounds
+from contextkit.lint.source.reading import tree
 from contextkit.lint.source.rule import Flow
 
 if __name__ == "__main__":
     multiprocessing.set_start_method("spawn")
-    rounds._STARTED = 1
+    tree._STARTED = 1
     row = Hazard("CKS01", "x", "A", "error", source=(Flow(("clock",), ("system",), "{source}"),))
     for name in ("one", "two"):
         with open(f"{sys.argv[1]}/{name}.py", "w") as file:

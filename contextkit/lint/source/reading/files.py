@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
@@ -30,8 +30,6 @@ class SourceFile:
     name: str
     package: str
     n_bytes: int
-    is_named: bool = False
-    """Whether it was asked for by its own path, and is read whatever it holds."""
 
 
 def source_files(paths: Iterable[str | Path], config: LintConfig) -> Iterator[SourceFile]:
@@ -42,8 +40,7 @@ def source_files(paths: Iterable[str | Path], config: LintConfig) -> Iterator[So
             real = _real(found, folders)
             if real not in seen:
                 seen.add(real)
-                file = _file(found)
-                yield replace(file, is_named=True) if found == str(path) else file
+                yield _file(found)
 
 
 def _real(path: str, folders: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""How one file is read: parsed and walked where a word in it says that it may matter.
+"""How one file is read: parsed and walked.
 
 Takes files, gives the `Module` of each; never raises for what a file holds: a file that cannot be read is a finding (CK000).
 """
@@ -27,9 +27,6 @@ MAX_BYTES = 8_000_000
 """A longer file is data, and is not parsed."""
 _RECURSION = 12_000
 """Depth of Python calls while a file is walked: an expression of some thousand levels is still read."""
-_SOURCE_WORDS = re.compile(
-    rb"datetime|\btime\b|uuid|secrets|random|getcwd|environ|getenv|platform|subprocess|hostname|glob|listdir|iterdir|pendulum|arrow|\bset\(|fetchall|git"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +47,12 @@ class Reader:
         mends = dict.fromkeys(config.sanitizers, sanitizers.EVERYTHING)
         self.walk = Walk(task.patterns, dict(config.sources), mends, met, dict(config.named_sinks))
         self.roots = task.roots
-        words = [*config.sources, *config.named_sinks, *config.call_sinks]
-        tails = sorted({re.escape(word.rpartition(".")[2] if "." in word else word) for word in words})
-        self.words = re.compile("|".join(tails).encode()) if tails else None
 
-    def read(self, file: SourceFile, *, is_wanted: bool) -> Module:
+    def read(self, file: SourceFile) -> Module:
         """What a file says; a file that cannot be read says one finding."""
         module = Module(file.path, file.name)
         try:
-            self._read(file, module, is_wanted=is_wanted)
+            self._read(file, module)
         except SyntaxError as error:
             _fault(module, f"not Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}", error.lineno or 1)
         except (RecursionError, MemoryError):
@@ -69,7 +63,7 @@ class Reader:
             _fault(module, f"not Python: {error}")
         return module
 
-    def _read(self, file: SourceFile, module: Module, *, is_wanted: bool) -> None:
+    def _read(self, file: SourceFile, module: Module) -> None:
         if file.n_bytes > MAX_BYTES:
             _fault(module, f"{file.n_bytes:,} bytes: longer than the {MAX_BYTES:,} a source file is read up to")
             return
@@ -78,18 +72,12 @@ class Reader:
         if b"\0" in source:
             _fault(module, "not Python: it holds null bytes", source.count(b"\n", 0, source.index(b"\0")) + 1)
             return
-        if not is_wanted and not file.is_named and not self._may_matter(source):
-            module.is_unread = b"def " in source
-            return
         tree = ast.parse(source, file.path)
         text = as_utf8(source)
         self.walk.read(module, text, tree, self.roots, file.package)
         if text != source:  # offsets count in the text, and a change is made in the file
             module.fixes.clear()
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
-
-    def _may_matter(self, source: bytes) -> bool:
-        return self.walk.may_matter(source) or bool(self.words and self.words.search(source)) or bool(_SOURCE_WORDS.search(source))
 
 
 def as_utf8(source: bytes) -> bytes:

@@ -192,8 +192,3 @@ GROWS: Final[re.Pattern[bytes]] = re.compile(
     rb"\.(?:append|extend|add_\w*message\w*|add_user\w*)\(|messages\s*\+?=|history\s*\+?=|\binput\("
 )
 """A loop whose body says this is a conversation: what was made before it is frozen for it."""
-
-WORDS: Final = (b"prompt", b"messages", b"system", b"tools", b"instruct", b"history", b"conversation")
-"""A file that holds none of these, in small or capital letters, …"""
-CASED_WORDS: Final = (b"Agent", b"completion", b"OpenAI", b"Anthropic", b".create(", b"litellm", b"effort", b"cache_control", b"cache_salt")
-"""… and none of these, has no sink and no history."""

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from contextkit.lint.source.rule import Hit, Pattern
-from contextkit.lint.source.tables import sinks
 from contextkit.lint.source.watch.words import Words, longest_name
 
 MARKED, FROZEN, SILENCED = b"cache_control", b"frozen", (b"noqa", b"NOQA")
@@ -72,13 +71,11 @@ class Patterns:
     def __init__(self, patterns: Iterable[CodedPattern]) -> None:
         coded = [(code, pattern, _encoded((pattern.words, *pattern.also))) for code, pattern in patterns]
         every = {word for _, one, groups in coded for group in (*groups, *_encoded((*one.tested, one.names))) for word in group}
-        self.words = Words(map(longest_name, (*every, *sinks.WORDS, *sinks.CASED_WORDS, MARKED, FROZEN, *SILENCED)))
+        self.words = Words(map(longest_name, (*every, MARKED, FROZEN, *SILENCED)))
         self.rows = [self._row(*one) for one in coded]
         self.every_row = (1 << len(self.rows)) - 1
         self.asking = self._rows_by(lambda one: one.pattern.nodes)
         self._gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: ((*one.tested, *one.near),)).items()]
-        self._telling, self._cased = self.bits(sinks.WORDS), [(word, self.bits((word,))) for word in sinks.CASED_WORDS]
-        self._looking = sum(1 << at for at, one in enumerate(self.rows) if one.needed)
         self._named = [*self._rows_by(lambda one: one.needed).items()]
         whole = self._rows_by(lambda one: filter(None, (one.words,)))
         self._written = [(words, rows) for words, rows in whole.items() if any(map(_is_written, words))]
@@ -112,13 +109,6 @@ class Patterns:
         for word in words:
             bits |= self.words.bits[longest_name(word)]
         return bits
-
-    def may_matter(self, source: bytes, standing: int) -> bool:
-        """Whether a word of any sink, or all words of any pattern, stand in a file, of whose names it is known which words they hold."""
-        if standing & self._telling or any(bits & standing and word in source for word, bits in self._cased):
-            return True
-        rows = self.in_file(source, standing) & self._looking
-        return bool(rows) and bool(rows_in(source, standing, self.gates(rows)))
 
     def in_file(self, source: bytes, standing: int) -> int:
         """The patterns whose words stand in a file."""

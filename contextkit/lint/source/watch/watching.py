@@ -39,11 +39,9 @@ class Watching(Assignments):
     """Shows nodes to patterns."""
 
     __slots__ = (
-        "asked_last", "file_gates", "may_freeze", "met", "patterns", "plain", "shown", "silencing", "wanted", "watches",
+        "file_gates", "may_freeze", "met", "patterns", "plain", "shown", "silencing", "wanted", "watches",
     )  # fmt: skip
 
-    asked_last: tuple[bytes, int]
-    """A file and the words in it."""
     file_gates: list[Gate]
     """What the patterns of the file look for in a function."""
     may_freeze: bool
@@ -55,21 +53,10 @@ class Watching(Assignments):
         self.met = Names(self.patterns.words)
         self.watches: dict[int, _Watch] = {}
         self.shown: dict[tuple[type, int], tuple[Asking, Handler | None]] = {}
-        self.asked_last = b"", 0
-
-    def may_matter(self, source: bytes) -> bool:
-        """Whether a word of any sink or pattern stands in a file."""
-        return self.patterns.may_matter(source, self._standing_in(source))
-
-    def _standing_in(self, source: bytes) -> int:
-        """The words that stand in a file, which is asked about once more when it is read."""
-        if self.asked_last[0] is not source:
-            self.asked_last = source, self.met.words_in(source)
-        return self.asked_last[1]
 
     def watch(self) -> None:
         """Puts the patterns this file may match around the handlers of their node types."""
-        standing, patterns = self._standing_in(self.source), self.patterns
+        standing, patterns = self.met.words_in(self.source), self.patterns
         rows = patterns.in_file(self.source, standing)
         self.file_gates = patterns.gates(rows)
         self.may_mark = bool(standing & patterns.bits((MARKED,)))

@@ -1,4 +1,4 @@
-"""All files of a tree: those that may matter first, then those that they import, on all cores.
+"""All files of a tree, on all cores.
 
 Takes files, gives the `Module` of each; knows nothing of what is looked for in them.
 """
@@ -35,41 +35,28 @@ def read_all(
 ) -> list[Module]:
     """The module of each file, in order, read here and by up to `jobs` processes in all; `progress` gets (files done, files in all).
 
-    A file without a word of ours is passed over at first; it is read when one that was read imports it, for what it wraps.
+    Each is read, whatever it holds: of agents 99 % of the bytes are in files with a word of ours, or imported by one.
     """
     _begin(Task(patterns, config, frozenset(file.name.partition(".")[0] for file in files)))
     try:
-        return _rounds(files, jobs, progress)
+        return _read_all(files, jobs or n_processors(), progress)
     finally:
         _reader.pop().walk.close()
 
 
-def _rounds(files: Sequence[SourceFile], jobs: int | None, progress: Callable[[int, int], None]) -> list[Module]:
+def _read_all(files: Sequence[SourceFile], jobs: int, progress: Callable[[int, int], None]) -> list[Module]:
     by_path: dict[str, Module] = {}
-    wanted = files
-    while wanted:
-        for modules in _work(wanted, jobs or n_processors(), is_wanted=bool(by_path)):
-            by_path.update((module.path, module) for module in modules)
-            progress(len(by_path), len(files))
-        wanted = _imported_unread(files, by_path)
+    for modules in _read_chunks(files, jobs):
+        by_path.update((module.path, module) for module in modules)
+        progress(len(by_path), len(files))
     return [by_path[file.path] for file in files]
 
 
-def _imported_unread(files: Sequence[SourceFile], modules: dict[str, Module]) -> list[SourceFile]:
-    """Files passed over so far that a file that was read imports."""
-    unread = {module.name for module in modules.values() if module.is_unread}
-    if not unread:
-        return []
-    imported = {name for module in modules.values() for full in module.names.values() for name in (full, full.rpartition(".")[0])}
-    found = unread & imported
-    return [file for file in files if file.name in found and modules[file.path].is_unread]
-
-
-def _work(files: Sequence[SourceFile], jobs: int, *, is_wanted: bool) -> Iterator[list[Module]]:
-    n_bytes, longest = _size(files), max(_size([file]) for file in files)
+def _read_chunks(files: Sequence[SourceFile], jobs: int) -> Iterator[list[Module]]:
+    n_bytes, longest = _size(files), max((_size([file]) for file in files), default=0)
     n_processes = min(jobs, 1 + (n_bytes - longest) // (_FORKED if can_fork() else _STARTED))
     chunks = sorted(_chunks(files, n_bytes, n_processes), key=_size, reverse=True)  # what takes longest is not begun last
-    return shared(_read_chunk, [(chunk, is_wanted) for chunk in chunks], n_processes, _begin, _reader[0].task)
+    return shared(_read_chunk, chunks, n_processes, _begin, _reader[0].task)
 
 
 def _size(files: Iterable[SourceFile]) -> int:
@@ -99,8 +86,7 @@ def _begin(task: Task) -> None:
     _reader[:] = [Reader(task)]
 
 
-def _read_chunk(chunk: tuple[Sequence[SourceFile], bool]) -> list[Module]:
-    files, is_wanted = chunk
+def _read_chunk(chunk: Sequence[SourceFile]) -> list[Module]:
     with room_to_recurse(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [_reader[0].read(file, is_wanted=is_wanted) for file in files]
+        return [_reader[0].read(file) for file in chunk]
