@@ -5,7 +5,6 @@ Takes a linked `Program` and the hazards' flows, gives findings; knows nothing o
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -15,8 +14,6 @@ from contextkit.lint.source.rule import Flow, Kind, Sink
 from contextkit.lint.source.summary import Arrival, Called, Function, Parameter, Source
 from contextkit.lint.source.tables import sanitizers, sinks
 
-_IN_FRONT: frozenset[Sink] = frozenset({"system", "front"})
-"""What stands in front of the messages."""
 _TOOLS: frozenset[Sink] = frozenset({"tools", "tool", "schema"})
 """What stands in front of those."""
 
@@ -50,12 +47,16 @@ class Flows:
     """Which hazard a source at a sink is."""
 
     def __init__(self, flows: Iterable[Coded]) -> None:
-        self.table: dict[tuple[Kind, Sink], list[Coded]] = defaultdict(list)
-        for code, flow in flows:
-            for kind in flow.kinds:
-                for sink in flow.sinks:
-                    self.table[kind, sink].append((code, flow))
-        self.sinks = {sink for _, sink in self.table}
+        self.flows = list(flows)
+        self.sinks = {sink for _, flow in self.flows for sink in flow.sinks}
+        self._known: dict[tuple[Kind, Sink], list[Coded]] = {}
+
+    def of(self, kind: Kind, sink: Sink) -> list[Coded]:
+        """The hazards that a source of a kind is at a sink."""
+        key = kind, sink
+        if key not in self._known:
+            self._known[key] = [(code, flow) for code, flow in self.flows if kind in flow.kinds and sink in flow.sinks]
+        return self._known[key]
 
 
 def findings(program: Program, flows: Flows) -> Iterator[Finding]:
@@ -93,7 +94,7 @@ def _all_findings(program: Program, flows: Flows) -> Iterator[_Found]:
                 is_frozen = is_once and not arrival.in_loop
                 trail = (arrival.site.place(module.path, arrival.label),)
                 ends = program.ends(module, arrival.value)
-                in_loop = arrival.in_loop or is_per_turn or (function.is_per_request and arrival.sink in _IN_FRONT)
+                in_loop = arrival.in_loop or is_per_turn or (function.is_per_request and arrival.sink in sinks.IN_FRONT)
                 yield from _judge(ends, arrival, trail, is_frozen, in_loop, flows, waiting, 0, module.path)
     yield from _upward(program, flows, waiting)
 
@@ -119,7 +120,7 @@ def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: b
         return
     if frozen and arrival.sink not in sanitizers.SURVIVES.get(source.kind, ()):
         return
-    for code, flow in flows.table.get((source.kind, arrival.sink), ()):
+    for code, flow in flows.of(source.kind, arrival.sink):
         if flow.in_loop_only and not in_loop:
             continue
         message = flow.message.replace("{source}", f"`{source.site.text}`").replace("{sink}", arrival.label)

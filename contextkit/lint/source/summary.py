@@ -171,7 +171,8 @@ class Function:
     in_loop: frozenset[int] = frozenset()
     """Those of `calls` that stand in a loop."""
     is_per_request: bool = False
-    """Whether a prompt that it makes is made for each request: it names a running history, or a framework asks it for its instructions."""
+    """Whether a system prompt or first message is made here for each request: it names a running history, or a framework asks it for its
+    instructions."""
 
 
 @dataclass(slots=True)

@@ -167,6 +167,8 @@ HISTORY: Final[re.Pattern[str]] = re.compile(
 """A variable, attribute or key of this name is the running list of messages."""
 RUNNING: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:messages|history|transcript|conversation_log|chat_log|msgs)$")
 """What a function is given, or reads, that makes a request of a conversation."""
+IN_FRONT: Final[frozenset[Sink]] = frozenset({"system", "front"})
+"""What stands in front of the messages, and is written anew for a request: a function with such an arrival is asked for the names above."""
 SELDOM: Final[re.Pattern[str]] = re.compile(
     r"(?:^|_)(?:reload|refresh|resume|restore|switch|compact|reset|clear|init|setup|begin|start)(?:_|$)"
 )

@@ -303,7 +303,8 @@ class Walk(Watching):
         self.body(node.body)
         if self.settled and function.arrivals:
             function.arrivals = [one for one in function.arrivals if not (one.is_named and one.value <= self.settled)]
-        function.is_per_request = bool(function.arrivals) and self._is_per_request(node, decorators)
+        if any(one.sink in sinks.IN_FRONT for one in function.arrivals):
+            function.is_per_request = self._is_per_request(node, decorators)
         asking = self.wanted.get(type(node))
         if asking:
             self.statement, self.returns_to = node, None

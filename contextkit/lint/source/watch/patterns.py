@@ -78,7 +78,7 @@ class Patterns:
         self._gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: ((*one.tested, *one.near),)).items()]
         self._named = [*self._rows_by(lambda one: one.needed).items()]
         whole = self._rows_by(lambda one: filter(None, (one.words,)))
-        self._written = [(words, rows) for words, rows in whole.items() if any(map(_is_written, words))]
+        self._written = [((self._split_by_names(words),), rows) for words, rows in whole.items() if any(map(_is_written, words))]
 
     def _rows_by(self, keys: Callable[[_Row], Iterable[Any]]) -> dict[Any, int]:
         """The patterns that have a key in common."""
@@ -116,8 +116,8 @@ class Patterns:
         for bits, those in self._named:
             if not bits & standing:
                 rows &= ~those
-        for words, those in self._written:
-            if those & rows and not any(word in source for word in words):
+        for groups, those in self._written:
+            if those & rows and not _stand_in(source, standing, groups):
                 rows &= ~those
         return rows
 
