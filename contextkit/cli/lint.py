@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from glob import has_magic
 from importlib.metadata import version
 from pathlib import Path
@@ -44,6 +45,7 @@ class Options:
     explain: str | None
     exit_zero: bool
     config: str | None
+    tests: bool
     jobs: int | None
 
 
@@ -60,6 +62,7 @@ class Options:
 @click.option("--explain", metavar="CODE", help="The page of one hazard.")
 @click.option("--exit-zero", is_flag=True, help="Leave with 0 whatever was found.")
 @click.option("--config", type=click.Path(dir_okay=False), metavar="FILE", help="A pyproject.toml other than the one above the paths.")
+@click.option("--tests", is_flag=True, help="Look at tests in folders, too; by default only at those that are named.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes at most; by default one for each core, fewer for small trees.")
 def command(**given: Any) -> None:
     """Find what breaks the prompt's prefix in PATHS: folders, Python files, recorded requests (by default this folder).
@@ -94,7 +97,11 @@ def _told(options: Options) -> Told:
 
     code, recordings = _sorted(options)
     config = _config(options, code)
-    left, n_fixed = _mended(code, config, options.jobs) if options.is_fixing else (_in_code(code, config, options.jobs), 0)
+    tests = set[str]()
+    look = partial(_in_code, code, config, options.jobs, tests.add)
+    left, n_fixed = _mended(look) if options.is_fixing else (look(), 0)
+    if tests:
+        click.echo(f"{len(tests):,} file{'s' * (len(tests) != 1)} of tests left out: name them, or add --tests", err=True)
     found = [*left, *_in_recordings(recordings, config)]
     return Told(found, {row.code: row for row in hazards()}, page, version("contextkit"), n_fixed)
 
@@ -138,7 +145,7 @@ def _sorted(options: Options) -> tuple[list[str], list[str]]:
 # Detecting ----------------------------------------------------------------------------------------------------------------
 
 
-def _in_code(paths: Sequence[str], config: LintConfig, jobs: int | None) -> list[Finding]:
+def _in_code(paths: Sequence[str], config: LintConfig, jobs: int | None, left_out: Callable[[str], None]) -> list[Finding]:
     from contextkit.lint.catalogue import hazards
     from contextkit.lint.source.detect import find_in_code
 
@@ -146,14 +153,14 @@ def _in_code(paths: Sequence[str], config: LintConfig, jobs: int | None) -> list
         tell(f"{done:,} of {total:,} files read")
 
     with counter() as tell:
-        return list(find_in_code(paths, config, hazards(), jobs=jobs, progress=told)) if paths else []
+        return list(find_in_code(paths, config, hazards(), jobs=jobs, progress=told, left_out=left_out)) if paths else []
 
 
-def _mended(paths: Sequence[str], config: LintConfig, jobs: int | None) -> tuple[list[Finding], int]:
+def _mended(look: Callable[[], list[Finding]]) -> tuple[list[Finding], int]:
     """What is left, and how many findings were mended."""
     from contextkit.lint.output.mend import mended, write
 
-    left, n_fixed = _in_code(paths, config, jobs), 0
+    left, n_fixed = look(), 0
     for _ in range(ROUNDS):
         changes = list(mended(left))
         if not changes:
@@ -161,7 +168,7 @@ def _mended(paths: Sequence[str], config: LintConfig, jobs: int | None) -> tuple
         for change in changes:
             write(change)
             n_fixed += len(change.findings)
-        left = _in_code(paths, config, jobs)
+        left = look()
     return left, n_fixed
 
 
@@ -221,7 +228,8 @@ def _config(options: Options, paths: Sequence[str]) -> LintConfig:
     codes = [*UNPAGED, *(row.code for row in hazards())]
     select, ignore = _prefixes(options.select, codes), _prefixes(options.ignore, codes)
     config = _config_in(options.config) if options.config else read_config(paths[0] if paths else ".")
-    return replace(config, select=select or config.select, ignore=(*config.ignore, *ignore))
+    tests = config.tests or options.tests
+    return replace(config, select=select or config.select, ignore=(*config.ignore, *ignore), tests=tests)
 
 
 def _config_in(file: str) -> LintConfig:

@@ -30,6 +30,8 @@ class LintConfig:
     """Glob → codes that are not looked for in the files it matches."""
     exclude: tuple[str, ...] = ()
     """Globs of files and folders that are left out."""
+    tests: bool = False
+    """Whether tests are looked at that were not named themselves: what they send is paid for by nobody."""
     sources: Mapping[str, Kind] = field(default_factory=dict)
     """Full name of a function → what its result is."""
     named_sinks: Mapping[str, Sink] = field(default_factory=dict)
@@ -115,6 +117,12 @@ def _list_of(field_name: str) -> Callable[[str, object], dict[str, Any]]:
     return lambda where, value: {field_name: _names(where, value)}
 
 
+def _tests(where: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, bool):
+        raise UsageError(f"{where} must be true or false, not {value!r}")
+    return {"tests": value}
+
+
 def _ignores(where: str, value: object) -> dict[str, Any]:
     return {"per_file_ignores": {glob: _names(f"{where}.{glob}", names) for glob, names in _mapping(where, value).items()}}
 
@@ -150,6 +158,7 @@ _KEYS: Mapping[str, Callable[[str, object], dict[str, Any]]] = {
     "ignore": _list_of("ignore"),
     "per-file-ignores": _ignores,
     "exclude": _list_of("exclude"),
+    "tests": _tests,
     "sources": _sources,
     "sinks": _sinks,
     "sanitizers": _list_of("sanitizers"),

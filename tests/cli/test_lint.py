@@ -182,6 +182,17 @@ def test_a_file_that_cannot_be_read_is_a_finding(content: bytes, folder: Path, r
 # Choosing, formats --------------------------------------------------------------------------------------------------------
 
 
+def test_tests_are_left_out_of_a_folder_and_it_is_said(folder: Path, run: Run) -> None:
+    (folder / "src" / "test_clean.py").write_text(HAZARDOUS, "utf-8")
+    said = "1 file of tests left out: name them, or add --tests\n"
+    for given in (("src",), ("src", "--fix")):
+        ended = run("lint", *given)
+        assert (ended.code, ended.out, ended.err) == (0, "No hazards found.\n", said)
+    for given in (("src", "--tests"), ("src/test_clean.py",)):
+        ended = run("lint", *given)
+        assert (ended.code, ended.err) == (1, "") and "test_clean.py:12" in ended.out
+
+
 def test_codes_are_chosen_by_their_beginning(folder: Path, run: Run) -> None:
     everything = codes(run("lint", "bad.py", "--json").out)
     assert "CKS01" in everything

@@ -13,7 +13,7 @@ from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import flows, link
-from contextkit.lint.source.reading.files import source_files
+from contextkit.lint.source.reading.files import SourceFile, source_files
 from contextkit.lint.source.reading.reader import room_to_recurse
 from contextkit.lint.source.reading.tree import read_all
 from contextkit.lint.source.reading.workers import ended
@@ -28,22 +28,25 @@ def find_in_code(
     *,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    left_out: Callable[[str], None] | None = None,
 ) -> Iterator[Finding]:
     """Findings of the source detector under files and folders, sorted by place; `progress` gets (files done, files in all).
+
+    Tests in folders are not looked at unless the config says so: `left_out` gets the path of each.
 
     A hazard's patterns are sent to other processes, so their `find` is a function of a module. Raises nothing for what a file holds.
     """
     with room_to_recurse(), ended():
-        found = _find(paths, config, hazards, jobs, progress or _nobody)
+        found = _find(list(source_files(paths, config, left_out)), config, hazards, jobs, progress or _nobody)
     yield from found
 
 
 def _find(
-    paths: Iterable[str | Path], config: LintConfig, hazards: Iterable[Hazard], jobs: int | None, progress: Callable[[int, int], None]
+    files: list[SourceFile], config: LintConfig, hazards: Iterable[Hazard], jobs: int | None, progress: Callable[[int, int], None]
 ) -> list[Finding]:
     rows = [hazard for hazard in hazards if config.is_selected(hazard.code)]
     patterns = tuple((row.code, rule) for row in rows for rule in row.source if isinstance(rule, Pattern))
-    modules = read_all(list(source_files(paths, config)), config, patterns, jobs, progress)
+    modules = read_all(files, config, patterns, jobs, progress)
     table = flows.Flows((row.code, rule) for row in rows for rule in row.source if isinstance(rule, Flow))
     found = [finding for module in modules for finding in module.findings]
     by_path = {module.path: module for module in modules}

@@ -314,7 +314,7 @@ def argument_of(call: Called, function: Function, name: str) -> Value:
     found: Value = frozenset()
     for key, value in call.arguments:
         is_place = isinstance(key, int) and key < len(names) and names[key] == name
-        is_extra = name == function.extra and isinstance(key, str) and key not in function.named
+        is_extra = name == function.extra and isinstance(key, str) and key not in function.named and not sources.is_aside(key)
         if is_place or is_extra or key == name or key in {"*", "**"}:
             found |= value
     return found

@@ -15,6 +15,7 @@ WHOLE = """
 select = ["CKS", "CKT01"]
 ignore = ["CKS02"]
 exclude = ["build/*"]
+tests = true
 sanitizers = ["ours.canonical"]
 [tool.contextkit.lint.per-file-ignores]
 "tests/*" = ["CKS"]
@@ -32,7 +33,7 @@ def test_the_nearest_table_holds(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     (tmp_path / "pkg" / "pyproject.toml").write_text("[project]\nname = 'x'\n", encoding="utf-8")
     config = read_config(inner / "file.py")
-    assert config.path == str(tmp_path / "pyproject.toml")
+    assert config.path == str(tmp_path / "pyproject.toml") and config.tests
     assert config.named_sinks == {"preface": "system"} and config.call_sinks == {"ours.call_it": ("head", "tools")}
     assert config.sources == {"ours.weather": "clock"} and config.sanitizers == ("ours.canonical",)
     assert config.is_selected("CKS01") and not config.is_selected("CKS02") and not config.is_selected("CKM01")
@@ -50,6 +51,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "ignore must be a list": {"ignore": [1]},
     "sources.ours.now is 'klock'": {"sources": {"ours.now": "klock"}},
     "sinks.preface is 'sistem'": {"sinks": {"preface": "sistem"}},
+    "tests must be true or false": {"tests": "yes"},
     "per-file-ignores must be a table": {"per-file-ignores": []},
     "per-file-ignores.a must be a list": {"per-file-ignores": {"a": "CKS"}},
 }

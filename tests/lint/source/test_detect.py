@@ -16,11 +16,14 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.source.detect import find_in_code
 from contextkit.lint.source.reading import tree
 from contextkit.lint.source.rule import Hit, Pattern, Sink, View
+from tests.lint.source.conftest import HAZARDS
 
 CLOCK = "import time\ndef ask(client):\n    system_prompt = f'{time.time()}'\n"
 
 BROKEN: dict[str, bytes] = {
     "syntax error": b"def system_prompt(:\n",
+    "syntax error where no prompt is": b"def f(:\n",
+    "syntax error in a template": b"def f(:\n    x = '{{ name }}'\n",
     "null bytes": b"x = 1\x00\n",
     "binary": bytes(range(256)) * 20,
     "unknown encoding": b"# -*- coding: nonsense -*-\nsystem_prompt = 1\n",
@@ -110,9 +113,34 @@ def test_config_selects_ignores_and_excludes(lint: Callable[..., list[Finding]])
 def test_templates_of_projects_are_not_read_as_python(tmp_path: Path) -> None:
     for name in ("{{cookiecutter.project}}", "project"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "app.py").write_text("{% if cookiecutter.with_prompt %}\n")
+        (tmp_path / name / "app.py").write_text("{% if cookiecutter.with_prompt %\n")
     found = [finding.place for finding in find_in_code([tmp_path], LintConfig(), [])]
     assert [place.file for place in found if isinstance(place, CodePlace)] == [str(tmp_path / "project" / "app.py")]
+
+
+def test_a_template_of_a_module_is_not_read_as_python(tmp_path: Path) -> None:
+    (tmp_path / "crew.py").write_text("from {{folder}}.crew import {{name}}Crew\n{% if tools %}\nprint({{name}}Crew())\n{% endif %}\n")
+    assert list(find_in_code([tmp_path], LintConfig(), [])) == []
+
+
+TESTS = ("tests/helper.py", "test/unit/helper.py", "test_app.py", "app_test.py", "pkg/tests.py", "conftest.py")
+NO_TESTS = ("app.py", "testing.py", "latest/app.py", "contest.py", "protests/app.py", "test.py")
+
+
+def test_tests_are_left_out_and_told_unless_they_are_wanted(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
+    files = {name.removesuffix(".py"): CLOCK for name in (*TESTS, *NO_TESTS)}
+    lint(**files)
+    for config, wanted in ((LintConfig(), NO_TESTS), (LintConfig(tests=True), (*TESTS, *NO_TESTS))):
+        left_out: list[str] = []
+        found = find_in_code([tmp_path], config, HAZARDS, left_out=left_out.append)
+        assert {place.file for finding in found if isinstance(place := finding.place, CodePlace)} == {str(tmp_path / one) for one in wanted}
+        assert {*left_out} == {str(tmp_path / one) for one in {*TESTS, *NO_TESTS} - {*wanted}}
+
+
+@pytest.mark.parametrize("named", ["test_app.py", "tests", "tests/unit", "tests/unit/test_app.py"])
+def test_tests_that_are_named_are_looked_at(named: str, tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
+    lint(**{"test_app": CLOCK, "tests/unit/test_app": CLOCK})
+    assert len(list(find_in_code([tmp_path / named], LintConfig(), HAZARDS))) == 1
 
 
 def test_a_project_names_its_own_sources_and_sinks(lint: Callable[..., list[Finding]]) -> None:

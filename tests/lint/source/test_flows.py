@@ -79,6 +79,8 @@ STABLE = {
     "bare noqa": f"system = str({NOW})  # noqa",
     "the newest message": f"system = ''\n    messages.append({{'role': 'user', 'content': str({NOW})}})",
     "a system message behind the conversation": f"system = ''\n    messages.append({{'role': 'system', 'content': str({NOW})}})",
+    "another message of a copied history": "messages = [{'role': 'user', 'content': str(" + NOW + ")}]\n    system = ''\n"
+        "    for one in messages.copy():\n        if one['role'] == 'system':\n            system += one['content']",
     "a trace": f"system = ''\n    span.set_attribute('system_prompt', str({NOW}))",
 }
 
@@ -103,6 +105,33 @@ def test_wrappers_in_other_modules_are_followed(lint: Callable[..., list[Finding
     assert [step.note for step in finding.trail] == [
         "time.strftime(form)", "returned by `stamp`", "returned by `build`", "`system=` of `create`",
     ]  # fmt: skip
+
+
+STAMP = "import time\ndef stamp():\n    return str(time.time())\n"
+FIXED = "def stamp():\n    return 'never'\n"
+USES = "\nasync def ask(client, messages):\n    return await client.messages.create(system=stamp(), messages=messages)\n"
+
+
+def test_a_folder_in_a_package_needs_no_init_of_its_own(lint: Callable[..., list[Finding]]) -> None:
+    (finding,) = lint(
+        "from stamps import stamp", **{
+            "pkg/__init__": "", "pkg/a/utils": STAMP, "pkg/b/utils": FIXED, "pkg/b/c/app": "from ...a.utils import stamp" + USES,
+            "pkg/b/app": "from pkg.b.utils import stamp" + USES, "pkg/not-a-name/app": "from utils import stamp" + USES,
+        }
+    )  # fmt: skip
+    assert [step.file.rpartition("pkg")[2].replace("\\", "/") for step in finding.trail] == ["/a/utils.py", "/b/c/app.py", "/b/c/app.py"]
+
+
+@pytest.mark.parametrize("stem", ["utils", "utils/clock"])
+def test_files_of_one_name_in_several_folders_are_told_apart(stem: str, lint: Callable[..., list[Finding]]) -> None:
+    name = stem.replace("/", ".")
+    init = {f"{folder}/utils/__init__": "" for folder in "abcd"} if "/" in stem else {}
+    found = lint(
+        **init, **{f"a/{stem}": FIXED, f"b/{stem}": STAMP, f"c/{stem}": FIXED, f"d/{stem}": STAMP},
+        **{f"{folder}/app": f"from {name} import stamp{USES}" for folder in "abc"},
+        **{"d/app": f"import {name}{USES}".replace("stamp", f"{name}.stamp")},
+    )  # fmt: skip
+    assert [finding.trail[-1].file.replace("\\", "/")[-8:] for finding in found] == ["b/app.py", "d/app.py"]
 
 
 def test_an_argument_handed_down_is_found_where_it_is_made(seen: Callable[..., list[tuple[str, str]]]) -> None:

@@ -74,6 +74,20 @@ CLEAN = {
     "fields of a span": "import platform\ndef make(span):\n    span([('system', platform.system()), ('machine', platform.machine())])\n",
     "a set that was one before": "def plain(one):\n    if one and isinstance(one, set):\n        return {plain(part) for part in one}\n"
     "    return one\ndef make(tools):\n    return {'model': 'm', 'tools': plain(tools), 'messages': []}\n",
+    "an id beside a request": "def make(text, ask):\n"
+    "    request = {'system': text, 'messages': [], 'metadata': {'at': time.time()}, 'trace_id': str(uuid.uuid4())}\n"
+    "    return put(request)\ndef put(form):\n    form['messages'].insert(0, {'role': 'system', 'content': form})\n    return form\n",
+    "a mapping with headers": "def make(ask):\n    given = {'text': 'x', 'headers': {'Date': str(time.time())}}\n"
+    "    system_prompt = ask(given)\n    return system_prompt\n",
+    "tools beside a request": "def note(metadata, names):\n    metadata['tools'] = list(set(names))\n",
+    "how long to wait for it": "def get(client, url, **more):\n    return client.get(url, **more).text\n"
+    "def make(client, until):\n    system_prompt = get(client, 'x', timeout=until - time.time())\n    return system_prompt\n",
+    "what a server says": "def make(session):\n    system_prompt = session.post('x', f'{time.time()}').json()\n    return system_prompt\n",
+    "what a model says": "def make(llm):\n    system_prompt = llm.invoke(f'It is {time.time()}.').text\n    return system_prompt\n",
+    "messages without their system prompt": "def strip_system_prompt(messages):\n    return messages[1:]\n"
+    "def make(messages):\n    return strip_system_prompt([*messages, str(time.time())])\n",
+    "a place to be found again": "def make(text, query):\n    placeholder = str(uuid.uuid4())\n"
+    "    system_prompt = text.replace('{q}', placeholder).replace('{c}', query).replace(placeholder, '{q}')\n    return system_prompt\n",
     "a setting that is kept": "def save(query):\n    return PresetSettings(reasoning_effort=query)\n",
 }
 FOUND = {
@@ -129,6 +143,15 @@ FOUND = {
                                    f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),
     "a folder of nobody knows where": ("CKS04", ("class A(Base):\n    def make(self):\n"
                                       f"        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),
+    "a text that goes with headers": ("CKS01", ("def make(ask):\n    given = {'text': str(time.time()), 'headers': {}}\n"
+                                      "    system_prompt = ask(given)\n    return system_prompt\n")),
+    "tools of a request's data": ("CKT01", "def note(data, names):\n    data['tools'] = list(set(names))\n"),
+    "what a server is asked with": ("CKS01", ("def make(session, cache):\n    asked = f'{time.time()}'\n"
+                                    "    system_prompt = session.post('x', asked).text + asked\n    return system_prompt\n")),
+    "a system prompt that gets one more line": ("CKS01", ("def add_time_to_system_prompt(text):\n"
+                                                "    return f'{text} It is {time.time()}.'\n")),
+    "an id that stays": ("CKS03", ("def make(text):\n    tag = str(uuid.uuid4())\n    system_prompt = text.replace('{q}', tag)\n"
+                         "    return system_prompt\n")),
     "messages as pairs": ("CKS01", "def make(ask):\n    ask([('system', f'It is {time.time()}'), ('user', 'hi')])\n"),
     "a set of what was a list": ("CKT01", ("def plain(one):\n    if one and isinstance(one, list):\n"
                                  "        return {plain(part) for part in one}\n    return one\n"

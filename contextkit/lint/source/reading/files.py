@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
@@ -18,6 +20,10 @@ SKIPPED = frozenset({
     ".mypy_cache", ".ruff_cache", ".eggs",
 })  # fmt: skip
 """Folders nobody wants linted."""
+_TESTS = frozenset({"test", "tests"})
+"""Folders of tests: what they send is paid for by nobody."""
+_TEST = re.compile(r"[/\\](?:tests?[/\\]|(?:test_[^/\\]*|[^/\\]*_test|tests|conftest)\.py$)")
+"""What the path of a test holds."""
 _TEMPLATE = "{{"
 """What stands in the name of a folder that is filled in before its files are Python: `{{cookiecutter.name}}`."""
 
@@ -30,17 +36,62 @@ class SourceFile:
     name: str
     package: str
     n_bytes: int
+    meant: Mapping[str, str] = field(default_factory=dict)
+    """First part of an imported name → what is meant by it here, where another folder of the tree has one of the same name."""
 
 
-def source_files(paths: Iterable[str | Path], config: LintConfig) -> Iterator[SourceFile]:
-    """Python files under paths, each once, in order; a folder reached again through a link is not entered."""
+def source_files(paths: Iterable[str | Path], config: LintConfig, left_out: Callable[[str], None] | None = None) -> Iterator[SourceFile]:
+    """Python files under paths, each once, in order; a folder reached again through a link is not entered.
+
+    Tests are left out unless they, or a folder of them, are named or the config wants them; `left_out` gets their paths.
+    """
+    yield from _told_apart(list(_found(paths, config, left_out)))
+
+
+def _found(paths: Iterable[str | Path], config: LintConfig, left_out: Callable[[str], None] | None) -> Iterator[SourceFile]:
     seen, folders = set[str](), dict[str, str]()
-    for path in paths:
-        for found in sorted(_under(Path(path), config, folders)):
+    for path in map(Path, paths):
+        wants_tests = config.tests or not _TESTS.isdisjoint(path.absolute().parts)
+        for found in sorted(_under(path, config, folders)):
             real = _real(found, folders)
-            if real not in seen:
+            if real in seen:
+                continue
+            if not wants_tests and _TEST.search(found, len(str(path))):
+                if left_out is not None:
+                    left_out(found)
+            else:
                 seen.add(real)
                 yield _file(found)
+
+
+def _told_apart(files: list[SourceFile]) -> Iterator[SourceFile]:
+    """Of packages and modules of one name in several folders, `app`, all but the first get another, `app~2`, meant by what is beside."""
+    places: dict[str, dict[str, None]] = defaultdict(dict)
+    for file in files:
+        places[_top(file.name)][_folder_of_top(file)] = None
+    meant: dict[str, dict[str, str]] = defaultdict(dict)
+    for top, folders in places.items():
+        for n, folder in enumerate([*folders][1:], 2):
+            meant[folder][top] = f"{top}~{n}"
+    for file in files:
+        names = meant.get(_folder_of_top(file)) if meant else None
+        yield replace(file, name=_renamed(file.name, names), package=_renamed(file.package, names), meant=names) if names else file
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _renamed(name: str, names: Mapping[str, str]) -> str:
+    top, dot, rest = name.partition(".")
+    return f"{names.get(top, top)}{dot}{rest}"
+
+
+def _folder_of_top(file: SourceFile) -> str:
+    """The folder that the first part of a file's name stands in."""
+    folder = os.path.dirname(os.path.abspath(file.path))  # noqa: PTH100, PTH120
+    n_levels = file.package.count(".") + bool(file.package)
+    return folder if not n_levels else folder.rsplit(os.sep, n_levels)[0]
 
 
 def _real(path: str, folders: dict[str, str]) -> str:
@@ -91,13 +142,13 @@ _packages: dict[str, str] = {}
 
 
 def _package_of(folder: str) -> str:
-    """`a.b` for a folder of packages, empty for a folder without `__init__.py`."""
+    """`a.b` for a folder of packages, empty for one that is in no package; a folder in a package needs no `__init__.py` of its own."""
     found = _packages.get(folder)
     if found is None:
-        is_package = os.path.exists(os.path.join(folder, "__init__.py"))  # noqa: PTH110, PTH118
         above, name = os.path.split(folder)
-        found = ".".join(filter(None, (_package_of(above), name))) if is_package and name else ""
-        _packages[folder] = found
+        around = _package_of(above) if name.isidentifier() else ""
+        is_package = bool(around) or os.path.exists(os.path.join(folder, "__init__.py"))  # noqa: PTH110, PTH118
+        found = _packages[folder] = ".".join(filter(None, (around, name))) if is_package else ""
     return found
 
 

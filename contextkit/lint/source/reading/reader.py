@@ -25,6 +25,8 @@ UNREADABLE = "CK000"
 """Code of a file that cannot be read."""
 MAX_BYTES = 8_000_000
 """A longer file is data, and is not parsed."""
+_PLACE = re.compile(rb"\{\{.*?\}\}|\{%.*?%\}")
+"""Of a template of Jinja: what is filled in, and what says which lines there are."""
 _RECURSION = 12_000
 """Depth of Python calls while a file is walked: an expression of some thousand levels is still read."""
 
@@ -72,12 +74,26 @@ class Reader:
         if b"\0" in source:
             _fault(module, "not Python: it holds null bytes", source.count(b"\n", 0, source.index(b"\0")) + 1)
             return
-        tree = ast.parse(source, file.path)
+        try:
+            tree = ast.parse(source, file.path)
+        except SyntaxError:
+            if _is_template(source):
+                return
+            raise
         text = as_utf8(source)
-        self.walk.read(module, text, tree, self.roots, file.package)
+        self.walk.read(module, text, tree, self.roots, file.package, file.meant)
         if text != source:  # offsets count in the text, and a change is made in the file
             module.fixes.clear()
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
+
+
+def _is_template(source: bytes) -> bool:
+    """Whether it is Python once its places are filled in: `from {{folder}}.crew import {{name}}Crew` is there to be written anew."""
+    filled = _PLACE.sub(lambda found: b"x" if found[0].startswith(b"{{") else b"", source)
+    try:
+        return filled != source and bool(ast.parse(filled))
+    except SyntaxError:
+        return False
 
 
 def as_utf8(source: bytes) -> bytes:

@@ -51,6 +51,8 @@ CLEAN_METHODS: Final[frozenset[str]] = _words("""
     find start_as_current_span start_span set_tag emit track capture increment histogram observe total_seconds
 """)
 """Methods whose result says nothing of the arguments, and that show a prompt to no model: logging, tracing, questions about a text."""
+ANSWERED: Final[frozenset[str]] = frozenset({"post", "put", "patch", "request", "urlopen", "fetch"})
+"""Methods whose result is what a server says: nothing of what it was asked with."""
 LOOKED_UP: Final[frozenset[Kind]] = frozenset({
     "id", "person", "user", "environ", "place", "unordered", "paths", "mapping", "unsorted_json",
 })  # fmt: skip

@@ -144,10 +144,11 @@ MARKER_KEYS: Final[frozenset[str]] = frozenset({"cache_control", "cachePoint", "
 """A block with one of these carries a marker."""
 
 PROMPT_FUNCTION: Final[re.Pattern[str]] = re.compile(
-    r"^_*(?:a?(?:build|get|make|create|render|compose|format|generate|assemble|construct|load|prepare|compute|resolve|default|with|to)_+)?"
+    r"^_*(?!(?:add|append|insert|update|upsert|replace|set|apply|inject|strip|remove|drop|split|extract|pop|delete|clear|has|is|check"
+    r"|validate|count|log|save|store|hash|find)_(?!\w+_(?:in)?to_))(?:a?(?:build|get|make|create|render|compose|format|generate|assemble|construct|load|prepare|compute|resolve|default|with|to)_+)?"
     r"(?:\w+_)?(?:system_(?:prompt|message|instructions?|text|blocks)|sys_prompt|instructions_prompt|agent_instructions)(?:_text|_string|_content)?$"
 )
-"""A function of this name gives back a system prompt."""
+"""A function of this name gives back a system prompt; one that puts it somewhere or takes it out gives back what it was done to."""
 TOOLS_FUNCTION: Final[re.Pattern[str]] = re.compile(
     r"^_*(?:build|make|prepare|assemble|render|convert|format|to)_(?:\w+_)?(?:tools|tool_(?:definitions|schemas|params|specs|list)|tools_(?:param|list|schema))$"
     r"|^_*get_(?:openai_|anthropic_|all_|available_)?(?:tool_(?:definitions|schemas|params|specs)|tools_schema)$"

@@ -163,9 +163,15 @@ TELLS_PLACE: Final[re.Pattern[str]] = re.compile(
 """What such a command says when it asks about the machine or the folder, rather than fetch a page."""
 ASIDE: Final[frozenset[str]] = _words("""
     timestamp created_at updated_at sent_at created ts id uid uuid message_id msg_id metadata last_access last_used duration elapsed
-    latency usage cost additional_kwargs response_metadata
+    latency usage cost additional_kwargs response_metadata headers timeout start_time end_time
 """)
 """Keys and keyword arguments of a message, and of what keeps one, that are not sent as its text."""
+PLACEHOLDER: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:placeholder|sentinel)$", re.IGNORECASE)
+"""Names of an id that is put into a text to be found there and taken out again."""
+TAKEN_OUT: Final[frozenset[Kind]] = frozenset({"id"})
+"""What such a name no longer holds."""
+BESIDE: Final[frozenset[str]] = _words("metadata headers")
+"""Keys of any mapping that is handed on, whose values stand beside a request's text and not in it."""
 
 
 def is_aside(name: object) -> bool:

@@ -18,6 +18,10 @@ _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.
 """Expressions that may be a list of messages or tools made from another one, or say in which order a mapping was filled."""
 
 
+_REQUESTS = ("kwargs", "params", "request", "payload", "body", "data", "args", "options", "config")
+"""Ends of the names of what is sent."""
+
+
 class Assignments(Calls):
     """The handlers of assignments and `return`."""
 
@@ -84,6 +88,8 @@ class Assignments(Calls):
             self.stored.setdefault(name, []).append(node)
         if self.branches and name in sources.FLAGS and isinstance(node, ast.Constant) and not self._is_tested(name):
             value |= self.varies(sources.FLAGS[name], node)
+        if value and sources.PLACEHOLDER.search(name):
+            value = self.filtered(value, sources.TAKEN_OUT)
         scope.env[name] = value
         scope.types.pop(name, None)
         kind = type(node)
@@ -196,4 +202,4 @@ def last_part(name: str) -> str:
 
 
 def _is_request_name(name: str) -> bool:
-    return name.endswith(("kwargs", "params", "request", "payload", "body", "data", "args", "options", "config"))
+    return name.endswith(_REQUESTS) and not name.endswith("metadata")

@@ -93,11 +93,15 @@ class Calls(Dumps):
         arguments, is_named = self._arguments_of(name, last)
         is_source = name in self.call_sources or (is_method and (last in self.method_sources or last in sources.RETRIEVER_METHODS))
         mends = self.sanitizing.get(name) or self.sanitizing.get(last)
-        is_common = not (is_source or mends is not None or last in _SPECIAL or name in sanitizers.JSON_DUMPS or name in sources.GIT)
+        is_ours = bool(name) and self.is_ours(name)
+        is_asked = last in sinks.MODEL_METHODS or (is_method and last in sanitizers.ANSWERED)
+        is_answer = not is_named or (is_asked and not is_ours)
+        is_special = last in _SPECIAL or name in sanitizers.JSON_DUMPS or name in sources.GIT
+        is_common = not (is_source or is_answer or is_special or mends is not None)
         return KnownCall(
             is_clean=name in sanitizers.CLEAN_CALLS or (is_method and last in sanitizers.CLEAN_METHODS),
-            is_plain=is_named and not arguments and last not in _MESSAGE_METHODS,
-            is_common=is_common, is_ours=bool(name) and self.is_ours(name), is_text=last in sanitizers.TEXT_CALLS,
+            is_answer=is_answer, is_plain=is_named and not arguments and last not in _MESSAGE_METHODS,
+            is_common=is_common, is_ours=is_ours, is_text=last in sanitizers.TEXT_CALLS,
             arguments=arguments, is_named=is_named, mends=mends,
         )  # fmt: skip
 
@@ -133,6 +137,8 @@ class Calls(Dumps):
         kind = self._source(node, name, last)
         if kind is not None:
             return self._varying(kind, node, everything)
+        if known.is_answer:
+            return CLEAN
         if last == "filter" and len(node.args) == 2 and type(node.args[0]) is ast.Lambda and self.is_of_tools(node.args[1]):
             return everything | self.filtered(self.looked_at(node.args[0].body), sanitizers.ORDER)
         if last in _LISTS and node.args and type(node.args[0]) is ast.Set:

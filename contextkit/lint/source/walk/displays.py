@@ -17,6 +17,7 @@ from contextkit.lint.source.walk.arrivals import Arrivals
 from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition, last_name, walk
 
 Handler = Callable[[Any], Value]
+_SAME_ITEMS = frozenset({"enumerate", "reversed", "list"})
 _SETS = frozenset({"set", "frozenset", "Set", "AbstractSet", "FrozenSet", "MutableSet"})
 
 
@@ -78,10 +79,10 @@ class Displays(Arrivals):
     def mapping(self, node: ast.Dict) -> Value:
         """A dict display: a message, a tool definition, a request, or just a mapping."""
         value, keyed = CLEAN, {}
-        is_message = any(type(key) is ast.Constant and key.value in ("role", "content") for key in node.keys)
+        beside = _beside(node)
         for key, item in zip(node.keys, node.values, strict=True):
             part = self.table[type(item)](item)
-            if not (is_message and type(key) is ast.Constant and key.value in sources.ASIDE):
+            if not (type(key) is ast.Constant and beside(key.value)):
                 value |= part
             if type(key) is ast.Constant:
                 keyed[key.value] = part
@@ -168,8 +169,8 @@ class Displays(Arrivals):
         name = last_name(node.func.value if type(node) is ast.Call and type(node.func) is ast.Attribute else node)
         if name in sources.MODEL_LISTS:
             value |= self.varies("model", node)
-        while value and type(node) is ast.Call and node.args and last_name(node.func) in {"enumerate", "reversed", "list"}:
-            node = node.args[0]
+        while value and type(node) is ast.Call and (inner := _gone_through(node)) is not None:
+            node = inner
         if value and (last_name(getattr(node, "func", node)) in sources.LISTS_PATHS or _is_of_texts(node)):
             for number in self.order_of(node):
                 self._offer_sorted(number, SORT_ITEMS, node)
@@ -238,6 +239,21 @@ class Displays(Arrivals):
     def message_of(self, value: Value, holder: ast.expr) -> Value:
         """One message of a history: what varies in its text arrived when it was put there, and says nothing of the others."""
         return self.filtered(value, sanitizers.MESSAGES) if value and sinks.HISTORY.match(last_name(holder)) else value
+
+
+def _beside(node: ast.Dict) -> Callable[[object], bool]:
+    """Which keys of a dict display stand beside its text: of a request, of a message, of any mapping."""
+    keys = {key.value for key in node.keys if type(key) is ast.Constant}
+    if "messages" in keys:
+        return sources.is_aside
+    return (sources.ASIDE if "role" in keys or "content" in keys else sources.BESIDE).__contains__
+
+
+def _gone_through(node: ast.Call) -> ast.expr | None:
+    """What `enumerate(x)`, `reversed(x)`, `list(x)` and `x.copy()` go through."""
+    if node.args:
+        return node.args[0] if last_name(node.func) in _SAME_ITEMS else None
+    return node.func.value if type(node.func) is ast.Attribute and node.func.attr == "copy" else None
 
 
 def _is_of_texts(node: ast.expr) -> bool:

@@ -209,6 +209,8 @@ class KnownCall(NamedTuple):
 
     is_clean: bool
     """Its result says nothing of its arguments, and no model is shown them."""
+    is_answer: bool
+    """Its result is what a model or a server says."""
     is_plain: bool
     """Without keywords its arguments reach no prompt."""
     is_common: bool

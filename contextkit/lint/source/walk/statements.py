@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from contextkit.lint.source.rule import Kind, Sink
@@ -31,7 +31,7 @@ Env = dict[str, Value]
 class Walk(Watching):
     """One walk after the other, for all files of a worker."""
 
-    __slots__ = ("known_roots", "package", "waiting")
+    __slots__ = ("known_roots", "meant", "package", "waiting")
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class Walk(Watching):
                 table[getattr(ast, name)] = handler
         return table
 
-    def read(self, module: Module, source: bytes, tree: ast.Module, roots: frozenset[str], package: str) -> None:
-        """Walks a file; what it says stands in `module` afterwards."""
+    def read(self, module: Module, source: bytes, tree: ast.Module, roots: frozenset[str], package: str, meant: Mapping[str, str]) -> None:
+        """Walks a file; what it says stands in `module` afterwards. `meant` says what first parts of imported names stand for."""
         self.open(module, source, tree, roots)
         if roots is not self.known_roots:
             self.known_calls, self.known_roots = {}, roots
-        self.package = package
+        self.package, self.meant = package, meant
         self.waiting: list[tuple[AnyFunction, Scope, str, tuple[ast.AST, ...]]] = []
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
         self.branches, self.orders, self.annotations = [], [], {}
@@ -135,7 +135,8 @@ class Walk(Watching):
     def import_names(self, node: ast.Import) -> Value:
         """`import a.b as c`."""
         for alias in node.names:
-            self.names[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
+            name = self._meant(alias.name) if self.meant else alias.name
+            self.names[alias.asname or alias.name.partition(".")[0]] = name if alias.asname else name.partition(".")[0]
         return CLEAN
 
     def import_from(self, node: ast.ImportFrom) -> Value:
@@ -145,9 +146,16 @@ class Walk(Watching):
             parents = self.package.split(".")
             above = parents[: len(parents) - node.level + 1]
             head = ".".join((*above, *filter(None, (node.module,))))
+        elif self.meant:
+            head = self._meant(head)
         for alias in node.names:
             self.names[alias.asname or alias.name] = f"{head}.{alias.name}"
         return CLEAN
+
+    def _meant(self, name: str) -> str:
+        """The module an import here means, where others of the tree have the same name."""
+        top, dot, rest = name.partition(".")
+        return f"{self.meant.get(top, top)}{dot}{rest}"
 
     # Blocks ---------------------------------------------------------------------------------------------------------------
 
