@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.source.link import DEPTH, Atom, Ends, Program, argument_of, without
+from contextkit.lint.source.link import DEPTH, Atom, Ends, Program, without
 from contextkit.lint.source.rule import Flow, Kind, Sink
 from contextkit.lint.source.summary import Arrival, Called, Function, Parameter, Source
 from contextkit.lint.source.tables import sanitizers, sinks
@@ -142,11 +142,10 @@ def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator
             call = module.origins[number]
             if not isinstance(call, Called) or known is None or (not meeting.depth and _is_other(call, known[1], meeting.arrival)):
                 continue
-            value = argument_of(call, known[1], meeting.parameter.name)
             step = call.site.place(module.path, f"passed to `{known[1].name.rpartition('.')[2]}`")
             frozen = meeting.is_frozen or (program.is_once(caller) and number not in caller.in_loop)
             in_loop = meeting.in_loop or number in caller.in_loop or _is_per_turn(caller)
-            ends = without(program.ends(module, value), meeting.without)
+            ends = without(program.given(module, call, known[1], meeting.parameter.name), meeting.without)
             trail = (step, *meeting.trail)
             yield from _judge(ends, meeting.arrival, trail, frozen, in_loop, flows, waiting, meeting.depth + 1, module.path)
 

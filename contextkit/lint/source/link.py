@@ -31,6 +31,8 @@ DEPTH = 8
 """How many calls, attributes and variables a value is followed through."""
 _HOPS = 8
 """How many re-exports a name is followed through."""
+_MOST_HEIRS = 12
+"""Methods written over one that does nothing, at most: with more of them a call says too little of which one it means."""
 _WIDTH = 64
 """How many different ends of a value are kept; a value with more is everything and says nothing."""
 
@@ -91,7 +93,8 @@ class Program:
         owner, _, member = rest.rpartition(".")
         if owner in module.classes:
             return self._member(module, owner, member, hops) or f"{module.name}.{rest}"
-        other = module.names.get(head)
+        star = module.names.get("*", "")
+        other = module.names.get(head) or (f"{star[:-1]}{head}" if star and head not in module.classes else "")
         if other and other != f"{module.name}.{head}":
             return self._resolve(f"{other}.{tail}" if tail else other, hops - 1)
         return f"{module.name}.{rest}"
@@ -132,7 +135,30 @@ class Program:
                 for number in function.calls:
                     origin = module.origins[number]
                     if isinstance(origin, Called):
-                        found[self.callee(origin.callee)].append((module, function, number))
+                        for name in self.runs(self.callee(origin.callee)):
+                            found[name].append((module, function, number))
+        return found
+
+    def runs(self, name: str) -> list[str]:
+        """The functions that a call of a function may run: it, and where it is a method that does nothing, those written over it."""
+        owner, _, method = name.rpartition(".")
+        known = self.owners.get(name) if owner in self._heirs else None
+        if known is None or known[1].returned or known[1].arrivals or known[1].calls:
+            return [name]
+        heirs = [owner]
+        for one in heirs:
+            heirs += [heir for heir in self._heirs.get(one, ()) if heir not in heirs]
+        over = [full for heir in heirs if (full := f"{heir}.{method}") in self.owners]
+        return over if len(over) <= _MOST_HEIRS else [name]
+
+    @cached_property
+    def _heirs(self) -> dict[str, list[str]]:
+        """Full name of a class → the classes that name it as a base."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for module in self.modules.values():
+            for name, bases in module.classes.items():
+                for base in bases:
+                    found[self.resolve(base)].append(f"{module.name}.{name}")
         return found
 
     def callee(self, name: str) -> str:
@@ -218,7 +244,11 @@ class Program:
         known = self.owners.get(name)
         if known is None or name.endswith(".__init__"):
             return self._unknown(module, call, name, depth, fresh)
-        owner, function = known
+        return self._merged(self._given_by(module, call, *self.owners[one], depth, fresh, place) for one in self.runs(name))
+
+    def _given_by(self, module: Module, call: Called, owner: Module, function: Function, depth: int, fresh: str,
+                  place: int | str | None) -> Ends:  # fmt: skip
+        """What a call gives back if it runs this function."""
         step = call.site.place(module.path, f"returned by `{function.name.rpartition('.')[2]}`")
         found: Ends = {}
         if place is not None and place in function.items:
@@ -229,11 +259,23 @@ class Program:
             inside = self._fresh_results(owner, function, depth) if call.is_fresh else self.returned(owner, function, depth)
         for atom, trail in inside.items():
             if isinstance(atom.origin, Parameter) and atom.origin.function == function.name:
-                given = without(self.ends(module, argument_of(call, function, atom.origin.name), depth - 1, fresh), atom.without)
+                given = without(self.given(module, call, function, atom.origin.name, depth - 1, fresh), atom.without)
                 found.update({other._replace(is_frozen=other.is_frozen or atom.is_frozen): (*way, *trail) for other, way in given.items()})
             else:
                 found[atom] = (*trail, step)
         return {atom._replace(is_frozen=True): trail for atom, trail in found.items()} if function.is_frozen else found
+
+    def given(self, module: Module, call: Called, function: Function, name: str, depth: int = DEPTH, fresh: str = "") -> Ends:
+        """Where what a call gives for a parameter comes from; of keywords that are only handed on, what stands under its name."""
+        given, spread = argument_of(call, function, name)
+        found = self.ends(module, given, depth, fresh)
+        for atom, way in self.ends(module, spread, depth, fresh).items():
+            origin = atom.origin
+            known = self.owners.get(origin.function) if isinstance(origin, Parameter) else None
+            if isinstance(origin, Parameter) and known is not None and origin.name == known[1].extra and name != function.extra:
+                atom = atom._replace(origin=origin._replace(name=f"{SPREAD}{name.removeprefix(SPREAD)}"))  # noqa: PLW2901
+            found.setdefault(atom, way)
+        return found
 
     def returned(self, module: Module, function: Function, depth: int) -> Ends:
         """The ends of what a function gives back."""
@@ -308,13 +350,21 @@ def _on_day(atom: Atom) -> Atom:
     return atom._replace(origin=Source("date", origin.site)) if isinstance(origin, Source) and origin.kind == "clock" else atom
 
 
-def argument_of(call: Called, function: Function, name: str) -> Value:
-    """What a call gives for a parameter."""
-    names = function.parameters
-    found: Value = frozenset()
-    for key, value in call.arguments:
-        is_place = isinstance(key, int) and key < len(names) and names[key] == name
-        is_extra = name == function.extra and isinstance(key, str) and key not in function.named and not sources.is_aside(key)
-        if is_place or is_extra or key == name or key in {"*", "**"}:
-            found |= value
-    return found
+SPREAD = "**"
+"""In front of a name: what stands under it in the keywords that a function takes together."""
+
+
+def argument_of(call: Called, function: Function, name: str) -> tuple[Value, Value]:
+    """What a call gives for a parameter: by its place or name; or among what it spreads out."""
+    names, key = function.parameters, name.removeprefix(SPREAD)
+    given, spread, is_given = Value(), Value(), False
+    for place, value in call.arguments:
+        if isinstance(place, int):
+            is_meant = names[place] == name if place < len(names) else name == function.rest
+        else:
+            is_meant = place == key or (name == function.extra and place not in function.named and not sources.is_aside(place))
+        if place in {"*", SPREAD}:
+            spread |= value
+        elif is_meant:
+            given, is_given = given | value, True
+    return given, Value() if is_given and name != function.extra else spread

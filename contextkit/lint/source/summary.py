@@ -152,6 +152,8 @@ class Function:
     """Those that may be given by position, in order, without `self`."""
     named: frozenset[str] = frozenset()
     """Those that have a name of their own."""
+    rest: str = ""
+    """The one that takes all other positions, empty where none does."""
     extra: str = ""
     """The one that takes all other keywords, empty where none does."""
     returned: Value = CLEAN

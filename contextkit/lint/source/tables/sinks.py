@@ -115,7 +115,7 @@ KEYWORDS: Final[dict[str, Sink]] = {
 VAGUE: Final[frozenset[str]] = frozenset({"instructions", "tools"})
 """Keywords that others use as well: a recipe has instructions, a report lists tools."""
 TAKES_PROMPTS: Final[re.Pattern[str]] = re.compile(
-    r"(?i)^(?!.*tool_?choice).*(?:agent|assistant|request|session|run|create|respon|realtime|model|param|llm|chat|thread|config|execut|complet|generat|invoke|stream|ask|bind)"
+    r"(?i)^(?!.*tool_?choice|.*tool$).*(?:agent|assistant|request|session|run|create|respon|realtime|model|param|llm|chat|thread|config|execut|complet|generat|invoke|stream|ask|bind)"
 )
 """A call of such a name means a prompt by them."""
 COUNTS: Final[re.Pattern[str]] = re.compile(r"breakdown|estimate|measure|count_|_tokens$")

@@ -1,4 +1,4 @@
-"""Where a value meets the prompt: noted once, frozen where the session makes it once.
+"""Where a value meets the prompt, by the call, the key or the list it is given to: noted once, frozen where the session makes it once.
 
 Takes the walk's state and a value, gives an `Arrival` of the function it stands in; knows nothing of how values are made.
 """
@@ -6,13 +6,30 @@ Takes the walk's state and a value, gives an `Arrival` of the function it stands
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks
-from contextkit.lint.source.walk.pieces import last_name, word_of
+from contextkit.lint.source.walk.pieces import (
+    KnownCall,
+    constant_keys,
+    is_system_message,
+    is_system_role,
+    is_tool_definition,
+    last_name,
+    takes_prompts,
+    walk,
+    word_of,
+)
 from contextkit.lint.source.walk.view import View
 
+ADDERS = frozenset({"append", "insert", "extend", "add"})
+"""Methods that put an item into a list."""
+MESSAGE_METHODS = ADDERS - {"add"}
+"""Those of a list of messages."""
+_REQUESTS = ("kwargs", "params", "request", "payload", "body", "data", "args", "options", "config")
+"""Ends of the names of what is sent."""
 REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream"})
 """A choice between two constants varies only here."""
 
@@ -20,7 +37,7 @@ REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output
 class Arrivals(View):
     """Notes what reaches the prompt."""
 
-    __slots__ = ("branches", "frozen_lines", "growing", "mid_conversation", "settled")
+    __slots__ = ("begun", "branches", "frozen_lines", "growing", "mid_conversation", "named_sinks", "settled")
 
     branches: list[ast.If]
     """Each `if` that stands around it, outermost first."""
@@ -127,6 +144,124 @@ class Arrivals(View):
         body = getattr(self.statement, "body", None)
         return body[0].lineno - 1 if body else self.statement.end_lineno  # type: ignore[attr-defined, no-any-return]
 
+    # Keys -----------------------------------------------------------------------------------------------------------------
+
+    def meet_keys(self, keys: dict[str, ast.expr], values: dict[Any, Value]) -> None:
+        """What a dict's own keys say that it is."""
+        if "role" in keys and is_role(keys["role"]):
+            self._all(keys, values, dict.fromkeys(sinks.CONTENT_KEYS, "system"), "the system message")
+        if sinks.MARKER_KEYS & keys.keys():
+            self._all(keys, values, dict.fromkeys(sinks.CONTENT_KEYS, "marked"), "a block with a cache marker")
+        if is_tool_definition(keys):
+            self._all(keys, values, sinks.TOOL_ARGUMENTS, "a tool definition")
+        if "type" in keys and "ttl" in keys:
+            self._all(keys, values, {"ttl": "ttl"}, "`ttl`")
+        is_request = ("model" in keys and sinks.REQUEST_MARKS & keys.keys()) or {"messages", "system"} <= keys.keys()
+        table = sinks.REQUEST_KEYS if is_request else sinks.NAMES
+        self._all(keys, values, table, "")
+
+    def _all(self, keys: dict[str, ast.expr], values: dict[Any, Value], table: Any, label: str) -> None:
+        for key, item in keys.items():
+            sink = table.get(key)
+            if sink is not None and (values[key] or type(item) is ast.IfExp):
+                self.arrive(sink, item, label or f'`"{key}"`', is_named=not label)
+
+    # Calls ----------------------------------------------------------------------------------------------------------------
+
+    def meet_call(self, node: ast.Call, last: str, known: KnownCall, values: list[Value], keywords: list[Value]) -> None:
+        """The arguments that reach a prompt, by the call's own name and by theirs."""
+        table, is_named = known.arguments, known.is_named
+        if last == "dict":
+            named = zip(node.keywords, keywords, strict=True)
+            self.meet_keys({key.arg: key.value for key in node.keywords if key.arg}, {key.arg: value for key, value in named})
+            return
+        if last == "update" and type(node.func) is ast.Attribute:
+            self._meet_update(node, node.func.value, keywords)
+        if is_named and "content" not in table:
+            for keyword in node.keywords:
+                if keyword.arg == "role" and is_system_role(keyword.value):
+                    table = {**table, **dict.fromkeys(sinks.CONTENT_KEYS, "system")}
+        for place, (argument, value) in enumerate(zip(node.args, values, strict=True)) if table else ():
+            sink = table.get(place) or table.get(place - len(values))
+            if sink is not None and type(argument) is not ast.Starred:
+                self.arrive(sink, argument, f"`{last}(…)`", value=value)
+        for keyword, value in zip(node.keywords, keywords, strict=True):
+            word = keyword.arg or ""
+            sink = table.get(word)
+            if sink is not None:
+                self.arrive(sink, keyword.value, f"`{word}=` of `{last}`", value=value)
+            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (
+                word not in sinks.VAGUE or _takes_prompts(node, last, known)
+            ):
+                self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
+        if not is_named and type(node.func) is ast.Attribute:
+            self._meet_client(node.func)
+        if last in MESSAGE_METHODS:
+            self._meet_list(node, last)
+
+    def _meet_update(self, node: ast.Call, holder: ast.expr, keywords: list[Value]) -> None:
+        """`params.update(system=x)` and `params.update({"system": x})`."""
+        for keyword, value in zip(node.keywords, keywords, strict=True):
+            self.meet_key(holder, keyword.arg, keyword.value, value)
+        if node.args and type(node.args[0]) is ast.Dict:
+            for key, part in constant_keys(node.args[0]).items():
+                self.meet_key(holder, key, part, self.probe(part))
+
+    def meet_key(self, holder: ast.expr, key: object, node: ast.expr, value: Value) -> None:
+        """`kwargs["tools"] = x`: what is set in a request."""
+        if isinstance(key, str) and key in sinks.REQUEST_KEYS and key not in self.named_sinks and _is_request_name(last_name(holder)):
+            self.arrive(sinks.REQUEST_KEYS[key], node, f'`["{key}"]`', is_named=True, value=value)
+
+    named_sinks: dict[str, Sink]
+    """Names of prompts."""
+
+    def _meet_client(self, func: ast.Attribute) -> None:
+        value = self.probe(func.value)
+        kept = frozenset(number for number in value if getattr(self.module.origins[number], "kind", "") in {"choice", "model", "flag"})
+        if kept:
+            self.arrive("client", func.value, "the client", value=kept)
+
+    def _meet_list(self, node: ast.Call, last: str) -> None:
+        """`messages.insert(0, x)` is the front, `messages.append(x)` the tail."""
+        func = node.func
+        if type(func) is not ast.Attribute or not node.args:
+            return
+        if not sinks.HISTORY.match(last_name(func.value)):
+            if sinks.TOOLS.match(last_name(func.value)):
+                self.arrive("tools", node.args[-1], f"`{last_name(func.value)}.{last}(…)`", is_named=True)
+            elif sinks.NAMES.get(last_name(func.value)) == "system":
+                self.arrive("system", node.args[-1], f"`{last_name(func.value)}.{last}(…)`", is_named=True)
+            return
+        if last == "insert" and not self._has_no_system_message(func.value):
+            place = node.args[0]
+            is_front = isinstance(place, ast.Constant) and place.value in {0, 1}
+            self.arrive("front" if is_front else "message", node.args[-1], "the first messages" if is_front else "a message of the history")
+        else:
+            self.arrive("tail", node.args[-1], "the newest message")
+
+    def adds_to_running(self, node: ast.Call) -> bool:
+        """Whether a message is added behind others: only a list that this function began empty may still get its first one."""
+        func: Any = node.func
+        name = last_name(func.value)
+        if func.attr == "insert" and node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0:
+            return self._has_no_system_message(func.value)
+        if not sinks.HISTORY.match(name) and not name.endswith(("messages", "input")):
+            return False
+        if type(func.value) is ast.Name and func.value.id in self.begun:
+            if not is_system_message(node.args[0] if node.args else None):
+                self.begun.discard(func.value.id)
+            return False
+        return True
+
+    def _has_no_system_message(self, history: ast.expr) -> bool:
+        """Whether a condition around says so: what is put in front then stays there for the conversation."""
+        said = [part for branch in self.branches for part in walk(branch.test)]
+        is_asked = any(last_name(part) == last_name(history) for part in said)
+        return is_asked and any(isinstance(part, ast.Constant) and part.value in sinks.SYSTEM_ROLES for part in said)
+
+    begun: set[str]
+    """Lists this function began, that hold no message of a conversation yet."""
+
 
 def n_characters(node: ast.expr) -> int:
     """How long the constant text of an f-string, or of a part of one, is."""
@@ -142,3 +277,20 @@ def _is_conversation(node: ast.expr) -> bool:
 
 def _parts(node: ast.expr) -> list[ast.expr]:
     return [part for part in node.values if not isinstance(part, ast.Constant)] if isinstance(node, ast.JoinedStr) else [node]
+
+
+def is_role(node: ast.expr) -> bool:
+    """`"system"`, as it is written."""
+    return isinstance(node, ast.Constant) and node.value in sinks.SYSTEM_ROLES
+
+
+def _is_request_name(name: str) -> bool:
+    return name.endswith(_REQUESTS) and not name.endswith("metadata")
+
+
+def _takes_prompts(node: ast.Call, last: str, known: KnownCall) -> bool:
+    """Whether a call means a prompt by `tools=` and `instructions=`.
+
+    A function of the linted tree says itself where it sends them; a method may be that of a class others are made from.
+    """
+    return takes_prompts(last) and not (known.is_ours and type(node.func) is ast.Name and last[:1].islower())

@@ -8,27 +8,21 @@ from __future__ import annotations
 import ast
 
 from contextkit.lint.source.rule import Sink
-from contextkit.lint.source.summary import CLEAN, Value
+from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.calls import Calls
-from contextkit.lint.source.walk.pieces import last_name, walk
+from contextkit.lint.source.walk.pieces import constant_keys, last_name, walk
 
 _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr,
                           ast.Dict, ast.DictComp})  # fmt: skip
 """Expressions that may be a list of messages or tools made from another one, or say in which order a mapping was filled."""
 
 
-_REQUESTS = ("kwargs", "params", "request", "payload", "body", "data", "args", "options", "config")
-"""Ends of the names of what is sent."""
-
-
 class Assignments(Calls):
     """The handlers of assignments and `return`."""
 
-    __slots__ = ("global_names", "named_sinks", "returns_name", "returns_to")
+    __slots__ = ("global_names", "returns_name", "returns_to")
 
-    named_sinks: dict[str, Sink]
-    """Names of prompts."""
     global_names: frozenset[str]
     """What the function declares global."""
     returns_to: Sink | None
@@ -59,6 +53,9 @@ class Assignments(Calls):
         else:
             before = self.table[type(target)](target)
         self.store(target, value | before, node.value, added=value)
+        if type(node.op) is ast.BitOr and type(node.value) is ast.Dict:
+            for key, part in constant_keys(node.value).items():
+                self.meet_key(target, key, part, self.probe(part))
         return CLEAN
 
     def store(self, target: ast.expr, value: Value, node: ast.expr, added: Value | None = None) -> None:
@@ -83,7 +80,7 @@ class Assignments(Calls):
             self.arrive(sink, node, f"`{name}`", is_named=True, value=value if added is None else added)
 
     def _store_name(self, name: str, value: Value, node: ast.expr) -> None:
-        scope = self.scope
+        scope, node = self.scope, _made_where_none_was(node)
         if type(node) in _KEEPS_ITEMS:
             self.stored.setdefault(name, []).append(node)
         if self.branches and name in sources.FLAGS and isinstance(node, ast.Constant) and not self._is_tested(name):
@@ -104,12 +101,14 @@ class Assignments(Calls):
                 scope.types[name] = made
         elif kind is ast.List:
             self.begun.add(name)
+        elif kind is ast.Lambda:
+            self._name_function(name, value)
         elif kind is ast.Dict and value:
             scope.env.update((f"{name}[{key!r}]", part) for key, part in self.parts_of(node))
         if scope.node is None and not scope.owner:
             self._module_variable(name, value)
         elif scope.node is None:
-            self.keep_class_value(name, value)
+            self.keep_class_value(name, value, is_once=not _is_factory(node))
         elif name in self.global_names:
             self.module.variables.setdefault(name, []).append((value, False))
 
@@ -125,12 +124,19 @@ class Assignments(Calls):
         if name in self.scope.types:
             self.names[name] = self.scope.types[name]
 
-    def keep_class_value(self, name: str, value: Value) -> None:
-        """A value in a class's body is made once."""
-        self.module.attributes.setdefault((self.scope.owner, name), []).append((value, True))
+    def keep_class_value(self, name: str, value: Value, *, is_once: bool = True) -> None:
+        """A value in a class's body is made once, what a factory there makes once for each object."""
+        self.module.attributes.setdefault((self.scope.owner, name), []).append((value, is_once))
+
+    def _name_function(self, name: str, value: Value) -> None:
+        """`now = lambda: datetime.now()`: a function like any other."""
+        around = self.scope.function.name.removesuffix(f".{MODULE_BODY}")
+        function = Function(f"{around}.{name}", returned=value)
+        self.module.functions[function.name.removeprefix(f"{self.module.name}.")] = function
+        self.scope.types[name] = function.name
 
     def _store_attribute(self, target: ast.Attribute, value: Value, node: ast.expr) -> None:
-        holder, scope = target.value, self.scope
+        holder, scope, node = target.value, self.scope, _made_where_none_was(node)
         if type(holder) is not ast.Name:
             self.table[type(holder)](holder)
             return
@@ -163,8 +169,7 @@ class Assignments(Calls):
         """`kwargs["tools"] = x` and `messages[0]["content"] = x`."""
         holder, key = target.value, target.slice
         word = key.value if isinstance(key, ast.Constant) else None
-        if isinstance(word, str) and word in sinks.REQUEST_KEYS and word not in self.named_sinks and _is_request_name(last_name(holder)):
-            self.arrive(sinks.REQUEST_KEYS[word], node, f'`["{word}"]`', is_named=True, value=value)
+        self.meet_key(holder, word, node, value)
         message = holder if isinstance(holder, ast.Subscript) and word in sinks.CONTENT_KEYS else target
         if not (isinstance(message, ast.Subscript) and self.is_history(message.value)) or isinstance(message.slice, ast.Slice):
             return
@@ -192,6 +197,20 @@ class Assignments(Calls):
         return CLEAN
 
 
+def _made_where_none_was(node: ast.expr) -> ast.expr:
+    """`given or Made()`, `Made() if given is None else given`: what is made; of `partial(f, x)` what it calls."""
+    if type(node) is ast.BoolOp and type(node.op) is ast.Or:
+        node = node.values[-1]
+    elif type(node) is ast.IfExp:
+        node = node.body if type(node.body) is ast.Call else node.orelse
+    return node.args[0] if type(node) is ast.Call and node.args and last_name(node.func) == "partial" else node
+
+
+def _is_factory(node: ast.expr) -> bool:
+    """`field(default_factory=…)` of a class."""
+    return type(node) is ast.Call and any(keyword.arg in {"default_factory", "factory"} for keyword in node.keywords)
+
+
 def _may_choose(node: ast.If) -> bool:
     return any(isinstance(part, ast.Assign) and last_name(part.targets[0]) in sources.FLAGS for part in (*node.body, *node.orelse))
 
@@ -201,5 +220,3 @@ def last_part(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _is_request_name(name: str) -> bool:
-    return name.endswith(_REQUESTS) and not name.endswith("metadata")

@@ -1,4 +1,4 @@
-"""What a call gives and what its arguments meet: sources, sanitizers, sinks, functions of the linted tree.
+"""What a call gives: sources, sanitizers, functions of the linted tree.
 
 Takes the walk's state, gives the handler of calls; every name it knows stands in `tables/`.
 """
@@ -6,14 +6,14 @@ Takes the walk's state, gives the handler of calls; every name it knows stands i
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
-from contextkit.lint.source.summary import CLEAN, Called, Value
+from contextkit.lint.source.summary import CLEAN, Called, Parameter, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
+from contextkit.lint.source.walk.arrivals import ADDERS, MESSAGE_METHODS
 from contextkit.lint.source.walk.dumps import Dumps
 from contextkit.lint.source.walk.expressions import is_clock_format, is_day_format
-from contextkit.lint.source.walk.pieces import KnownCall, is_system_message, is_system_role, last_name, takes_prompts, walk, word_of
+from contextkit.lint.source.walk.pieces import KnownCall, last_name, word_of
 
 _LISTS = frozenset({"list", "tuple"})
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
@@ -23,7 +23,6 @@ _MUTATORS = frozenset("append extend insert add update setdefault appendleft put
 _KEEPING = frozenset({"unordered", "paths", "mapping", "media"})  # kinds of sources that still hold what they were given
 _PATHS: frozenset[Kind] = frozenset({"paths"})
 """What one text was made of: whatever the order was, the list it stands in has another."""
-_ADDERS = frozenset({"append", "insert", "extend", "add"})
 _ORDERING = frozenset({"sorted", "sort", "groupby", "nlargest", "nsmallest"})
 """Their keywords say by what, and are no part of the result."""
 _FILLING = frozenset({"format", "format_map", "render", "render_async", "arender"})
@@ -32,15 +31,14 @@ _COPIES = frozenset({"replace", "copy", "model_copy", "evolve", "update"})
 """Their keywords are fields of what is copied."""
 _TAKERS = frozenset({"pop", "popleft", "index"})
 """Methods whose first argument says which item, and is no part of it."""
-_MESSAGE_METHODS = _ADDERS - {"add"}
-_SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join"}
+_SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join", "map", "partial"}
 """Last names of calls whose result is worked out from more than their arguments."""
 
 
 class Calls(Dumps):
     """The handler of calls."""
 
-    __slots__ = ("begun", "call_sinks", "call_sources", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "tool_loops")
+    __slots__ = ("call_sinks", "call_sources", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "tool_loops")
 
     call_sources: dict[str, Kind]
     method_sources: dict[str, Kind]
@@ -60,7 +58,7 @@ class Calls(Dumps):
         if kind is ast.Attribute:
             last: str = func.attr  # type: ignore[attr-defined]
             receiver = self._receiver(func)  # type: ignore[arg-type]
-            if last in _ADDERS and self._adds_to_running(node):
+            if last in ADDERS and self.adds_to_running(node):
                 self.mid_conversation = True
         elif kind is ast.Name:
             last = func.id  # type: ignore[attr-defined]
@@ -81,7 +79,7 @@ class Calls(Dumps):
         result = CLEAN
         if not known.is_clean:
             if not self.probing and (node.keywords or not known.is_plain):
-                self._meet_call(node, last, known, values, keywords)
+                self.meet_call(node, last, known, values, keywords)
             result = self._result(node, known, called[0], last, receiver, values, keywords)
         self.mid_conversation = before
         return result
@@ -100,7 +98,7 @@ class Calls(Dumps):
         is_common = not (is_source or is_answer or is_special or mends is not None)
         return KnownCall(
             is_clean=name in sanitizers.CLEAN_CALLS or (is_method and last in sanitizers.CLEAN_METHODS),
-            is_answer=is_answer, is_plain=is_named and not arguments and last not in _MESSAGE_METHODS,
+            is_answer=is_answer, is_plain=is_named and not arguments and last not in MESSAGE_METHODS,
             is_common=is_common, is_ours=is_ours, is_text=last in sanitizers.TEXT_CALLS,
             arguments=arguments, is_named=is_named, mends=mends,
         )  # fmt: skip
@@ -155,6 +153,8 @@ class Calls(Dumps):
             return everything | self.varies("place", node)
         if last in _MUTATORS and type(node.func) is ast.Attribute:
             self._put_into(node.func.value, CLEAN.union(*values, *keywords, *self.orders, *self.choices))
+        if last in {"map", "partial"} and node.args and type(node.args[0]) in {ast.Name, ast.Attribute}:
+            everything |= self.call(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node))
         if last == "join":
             everything = self.filtered(everything, _PATHS) | self._listed(node)
         return self._common(node, known, name, last, receiver, values, keywords, everything)
@@ -177,8 +177,8 @@ class Calls(Dumps):
         return self.filtered(receiver.union(*values, *given), sanitizers.LOOKED_UP)
 
     def _filled(self, node: ast.Call, template: Value, values: list[Value], keywords: list[Value]) -> Value:
-        """`template.render(**context)`: nothing says that a template some function gave has a place for all of that."""
-        if not any(isinstance(self.module.origins[number], Called) for number in template):
+        """`template.render(**context)`: nothing says that a template somebody gave has a place for all of that."""
+        if not any(isinstance(self.module.origins[number], Called | Parameter) for number in template):
             return template.union(*values, *keywords)
         return template.union(*values, *(value for key, value in zip(node.keywords, keywords, strict=True) if key.arg))
 
@@ -253,14 +253,15 @@ class Calls(Dumps):
         """A call of the linted tree: said by its number, so that the linking can look inside."""
         arguments: list[tuple[int | str, Value]] = []
         texts: list[tuple[int | str, str]] = []
+        is_spread = any(not keyword.arg for keyword in node.keywords) or any(type(argument) is ast.Starred for argument in node.args)
         for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
-            if value:
+            if value or is_spread:  # what is given by its place is not among what is spread out
                 arguments.append(("*" if type(argument) is ast.Starred else place, value))
             elif word := word_of(argument):
                 texts.append((place, word))
         for keyword, value in zip(node.keywords, keywords, strict=True):
             is_handed_on = type(keyword.value) is ast.Name and keyword.value.id == self.scope.function.extra
-            if value and (keyword.arg or is_handed_on):
+            if (value and is_handed_on) or (keyword.arg and (value or is_spread)):
                 arguments.append((keyword.arg or "**", value))
             elif keyword.arg and (word := word_of(keyword.value)):
                 texts.append((keyword.arg, word))
@@ -288,33 +289,6 @@ class Calls(Dumps):
             return holder.id in self.fresh and self.fresh[holder.id] is self.loop()
         return type(holder) is ast.Call
 
-    # Sinks ----------------------------------------------------------------------------------------------------------------
-
-    def _meet_call(self, node: ast.Call, last: str, known: KnownCall, values: list[Value], keywords: list[Value]) -> None:
-        """The arguments that reach a prompt, by the call's own name and by theirs."""
-        table, is_named = known.arguments, known.is_named
-        if is_named and "content" not in table:
-            for keyword in node.keywords:
-                if keyword.arg == "role" and is_system_role(keyword.value):
-                    table = {**table, **dict.fromkeys(sinks.CONTENT_KEYS, "system")}
-        for place, (argument, value) in enumerate(zip(node.args, values, strict=True)) if table else ():
-            sink = table.get(place) or table.get(place - len(values))
-            if sink is not None and type(argument) is not ast.Starred:
-                self.arrive(sink, argument, f"`{last}(…)`", value=value)
-        for keyword, value in zip(node.keywords, keywords, strict=True):
-            word = keyword.arg or ""
-            sink = table.get(word)
-            if sink is not None:
-                self.arrive(sink, keyword.value, f"`{word}=` of `{last}`", value=value)
-            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (
-                word not in sinks.VAGUE or _takes_prompts(node, last, known)
-            ):
-                self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
-        if not is_named and type(node.func) is ast.Attribute:
-            self._meet_client(node.func)
-        if last in _MESSAGE_METHODS:
-            self._meet_list(node, last)
-
     def _arguments_of(self, name: str, last: str) -> tuple[sinks.Arguments, bool]:
         """What the arguments of a call are; and whether it does not call a model."""
         pair = ".".join(name.rsplit(".", 2)[-2:])
@@ -329,58 +303,3 @@ class Calls(Dumps):
         if found is None and last in {"Message", "ChatMessage", "InputMessage"}:
             found = {}
         return found or {}, True
-
-    def _meet_client(self, func: ast.Attribute) -> None:
-        value = self.probe(func.value)
-        kept = frozenset(number for number in value if getattr(self.module.origins[number], "kind", "") in {"choice", "model", "flag"})
-        if kept:
-            self.arrive("client", func.value, "the client", value=kept)
-
-    def _meet_list(self, node: ast.Call, last: str) -> None:
-        """`messages.insert(0, x)` is the front, `messages.append(x)` the tail."""
-        func = node.func
-        if type(func) is not ast.Attribute or not node.args:
-            return
-        if not sinks.HISTORY.match(last_name(func.value)):
-            if sinks.TOOLS.match(last_name(func.value)):
-                self.arrive("tools", node.args[-1], f"`{last_name(func.value)}.{last}(…)`", is_named=True)
-            elif sinks.NAMES.get(last_name(func.value)) == "system":
-                self.arrive("system", node.args[-1], f"`{last_name(func.value)}.{last}(…)`", is_named=True)
-            return
-        if last == "insert" and not self._has_no_system_message(func.value):
-            place = node.args[0]
-            is_front = isinstance(place, ast.Constant) and place.value in {0, 1}
-            self.arrive("front" if is_front else "message", node.args[-1], "the first messages" if is_front else "a message of the history")
-        else:
-            self.arrive("tail", node.args[-1], "the newest message")
-
-    def _adds_to_running(self, node: ast.Call) -> bool:
-        """Whether a message is added behind others: only a list that this function began empty may still get its first one."""
-        func: Any = node.func
-        name = last_name(func.value)
-        if func.attr == "insert" and node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0:
-            return self._has_no_system_message(func.value)
-        if not sinks.HISTORY.match(name) and not name.endswith(("messages", "input")):
-            return False
-        if type(func.value) is ast.Name and func.value.id in self.begun:
-            if not is_system_message(node.args[0] if node.args else None):
-                self.begun.discard(func.value.id)
-            return False
-        return True
-
-    def _has_no_system_message(self, history: ast.expr) -> bool:
-        """Whether a condition around says so: what is put in front then stays there for the conversation."""
-        said = [part for branch in self.branches for part in walk(branch.test)]
-        is_asked = any(last_name(part) == last_name(history) for part in said)
-        return is_asked and any(isinstance(part, ast.Constant) and part.value in sinks.SYSTEM_ROLES for part in said)
-
-    begun: set[str]
-    """Lists this function began, that hold no message of a conversation yet."""
-
-
-def _takes_prompts(node: ast.Call, last: str, known: KnownCall) -> bool:
-    """Whether a call means a prompt by `tools=` and `instructions=`.
-
-    A function of the linted tree says itself where it sends them; a method may be that of a class others are made from.
-    """
-    return takes_prompts(last) and not (known.is_ours and type(node.func) is ast.Name and last[:1].islower())

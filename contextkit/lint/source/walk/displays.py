@@ -13,8 +13,8 @@ from contextkit.lint.source.edits import appended, removed, wrapped
 from contextkit.lint.source.rule import MOVE_MARKER, SORT_ITEMS, SORT_TOOLS
 from contextkit.lint.source.summary import CLEAN, Called, Item, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
-from contextkit.lint.source.walk.arrivals import Arrivals
-from contextkit.lint.source.walk.pieces import constant_keys, is_tool_definition, last_name, walk
+from contextkit.lint.source.walk.arrivals import Arrivals, is_role
+from contextkit.lint.source.walk.pieces import constant_keys, last_name, walk
 
 Handler = Callable[[Any], Value]
 _SAME_ITEMS = frozenset({"enumerate", "reversed", "list"})
@@ -37,7 +37,7 @@ class Displays(Arrivals):
         if self.may_mark and type(node) is ast.List:
             self._offer_marker(node)
         is_item = getattr(self.statement, "value", None) is not node
-        if len(node.elts) == 2 and type(node) is ast.Tuple and is_item and _is_role(node.elts[0]):
+        if len(node.elts) == 2 and type(node) is ast.Tuple and is_item and is_role(node.elts[0]):
             self.arrive("system", node.elts[1], "the system message")
         last = node.elts[-1] if len(node.elts) > 1 else None
         if type(last) is ast.Starred and type(node.elts[0]) is ast.Dict and self.is_history(last.value):
@@ -90,7 +90,7 @@ class Displays(Arrivals):
                 value |= self.filtered(self.table[type(key)](key), sanitizers.LOOKED_UP)
         if value:
             self.display = node, keyed
-            self._meet(node, keyed)
+            self.meet_keys(constant_keys(node), keyed)
         return value
 
     display: tuple[ast.Dict | None, dict[Any, Value]]
@@ -100,27 +100,6 @@ class Displays(Arrivals):
         """What stands under the text keys of a dict display that was evaluated just now."""
         known, keyed = self.display
         return [(key, part) for key, part in keyed.items() if isinstance(key, str)] if known is node else []
-
-    def _meet(self, node: ast.Dict, values: dict[Any, Value]) -> None:
-        """What a dict's own keys say that it is."""
-        keys = constant_keys(node)
-        if "role" in keys and _is_role(keys["role"]):
-            self._all(keys, values, dict.fromkeys(sinks.CONTENT_KEYS, "system"), "the system message")
-        if sinks.MARKER_KEYS & keys.keys():
-            self._all(keys, values, dict.fromkeys(sinks.CONTENT_KEYS, "marked"), "a block with a cache marker")
-        if is_tool_definition(keys):
-            self._all(keys, values, sinks.TOOL_ARGUMENTS, "a tool definition")
-        if "type" in keys and "ttl" in keys:
-            self._all(keys, values, {"ttl": "ttl"}, "`ttl`")
-        is_request = ("model" in keys and sinks.REQUEST_MARKS & keys.keys()) or {"messages", "system"} <= keys.keys()
-        table = sinks.REQUEST_KEYS if is_request else sinks.NAMES
-        self._all(keys, values, table, "")
-
-    def _all(self, keys: dict[str, ast.expr], values: dict[Any, Value], table: Any, label: str) -> None:
-        for key, item in keys.items():
-            sink = table.get(key)
-            if sink is not None and (values[key] or type(item) is ast.IfExp):
-                self.arrive(sink, item, label or f'`"{key}"`', is_named=not label)
 
     # Comprehensions -------------------------------------------------------------------------------------------------------
 
@@ -265,7 +244,3 @@ def _values(items: list[ast.expr]) -> list[ast.expr]:
     pairs = [item.elts for item in items if type(item) is ast.Tuple and len(item.elts) == 2]
     names = [first.value for first, _ in pairs if type(first) is ast.Constant]
     return items if len(names) < len(items) or sinks.SPEAKERS.issuperset(names) else [value for _, value in pairs]
-
-
-def _is_role(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in sinks.SYSTEM_ROLES

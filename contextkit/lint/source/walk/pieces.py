@@ -252,3 +252,18 @@ def is_system_message(node: ast.expr | None) -> bool:
     if isinstance(node, ast.Dict):
         return any(isinstance(value, ast.Constant) and value.value in sinks.SYSTEM_ROLES for value in node.values)
     return isinstance(node, ast.Call) and last_name(node.func) in {"SystemMessage", "SystemPromptPart", "from_system"}
+
+
+def way_to(node: ast.AST, line: int, around: ast.AST, by_lines: bool) -> tuple[ast.AST, ...]:
+    """The nodes from one down to what holds another; `by_lines` only through those on whose lines the other begins."""
+    for child in children(around):
+        if child is node:
+            return (around,)
+        if by_lines and line > getattr(child, "end_lineno", line):
+            continue
+        if by_lines and line < getattr(child, "lineno", line) and not getattr(child, "decorator_list", None):
+            continue
+        below = way_to(node, line, child, by_lines)
+        if below:
+            return (around, *below)
+    return ()

@@ -149,7 +149,8 @@ class Walk(Watching):
         elif self.meant:
             head = self._meant(head)
         for alias in node.names:
-            self.names[alias.asname or alias.name] = f"{head}.{alias.name}"
+            if alias.name != "*" or self.is_ours(head):
+                self.names[alias.asname or alias.name] = f"{head}.{alias.name}"
         return CLEAN
 
     def _meant(self, name: str) -> str:
@@ -343,6 +344,7 @@ class Walk(Watching):
         function.parameters = tuple([argument.arg for argument in given])
         function.named = frozenset([argument.arg for argument in named])
         function.extra = extra.arg if extra else ""
+        function.rest = arguments.vararg.arg if arguments.vararg else ""
         for argument in (*named, *filter(None, (arguments.vararg, extra))):
             self._parameter(argument)
         defaults = zip(reversed(given), reversed(arguments.defaults), strict=False)

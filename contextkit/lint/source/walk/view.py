@@ -42,6 +42,7 @@ from contextkit.lint.source.walk.pieces import (
     last_name,
     made_from,
     walk,
+    way_to,
 )
 
 __all__ = ["BUILTINS", "AnyFunction", "Scope", "View", "constant_keys", "last_name"]
@@ -192,7 +193,12 @@ class View:
             return f"{self.module.name}.{scope.owner}"
         if name in scope.env:
             return ""
-        return self.names.get(name) or (name if name in BUILTINS else "")
+        return self.names.get(name) or (name if name in BUILTINS else self._starred(name))
+
+    def _starred(self, name: str) -> str:
+        """The full name of what only `from a import *` can have brought."""
+        star = self.names.get("*")
+        return f"{star[:-1]}{name}" if star is not None and name not in self.bound else ""
 
     def _attribute_name(self, node: ast.Attribute) -> str:
         value = node.value
@@ -205,6 +211,8 @@ class View:
             if known is not None:
                 return known
             head = self.dotted(value)
+        elif type(value) is ast.Call and type(value.func) is ast.Name and value.func.id == "super":
+            head = next(iter(self.module.classes.get(self.scope.owner, ())), "")
         else:
             head = self.dotted(value)
             if type(value) is not ast.Attribute and self.gives_unknown(head):
@@ -357,7 +365,7 @@ class View:
         found = self._parents.get(node)
         if found is None:
             line = getattr(node, "lineno", 0)
-            found = self._parents[node] = _way_to(node, line, self.tree, True) or _way_to(node, line, self.tree, False) or ()
+            found = self._parents[node] = way_to(node, line, self.tree, True) or way_to(node, line, self.tree, False) or ()
         return found
 
     def bytes_at(self, node: Any) -> tuple[int, int]:
@@ -381,18 +389,3 @@ class View:
     def variable(self, name: str) -> Value:
         """The value a module's variable has, wherever it was set."""
         return self.number(Global(f"{self.module.name}.{name}"))
-
-
-def _way_to(node: ast.AST, line: int, around: ast.AST, by_lines: bool) -> tuple[ast.AST, ...]:
-    """The nodes from one down to what holds another; `by_lines` only through those on whose lines the other begins."""
-    for child in children(around):
-        if child is node:
-            return (around,)
-        if by_lines and line > getattr(child, "end_lineno", line):
-            continue
-        if by_lines and line < getattr(child, "lineno", line) and not getattr(child, "decorator_list", None):
-            continue
-        below = _way_to(node, line, child, by_lines)
-        if below:
-            return (around, *below)
-    return ()
