@@ -12,6 +12,7 @@ from functools import partial
 
 from contextkit.lint.rules.callsites import as_keys, as_keywords, is_model_call, is_per_turn, last_name, statements, words_of
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.tables import sinks
 from contextkit.lint.source.walk.pieces import walk
 
 TURN = re.compile(
@@ -94,7 +95,18 @@ def _cause(node: ast.expr, view: View, depth: int) -> ast.expr | None:
 
 def _is_about_turn(test: ast.expr) -> bool:
     """Whether a condition looks at something that differs between turns; a text it compares with is not looked at."""
-    return any(_is_turn(part) for part in _said(test))
+    return any(_is_turn(part) for part in _said(test)) or reads_history(test)
+
+
+def reads_history(test: ast.expr) -> bool:
+    """Whether a condition asks how long the history is, or what its newest message says: `len(messages) > 10`, `messages[-1]["role"]`."""
+    return any(sinks.HISTORY.match(last_name(one)) is not None for part in walk(test) for one in _asked_of(part))
+
+
+def _asked_of(part: ast.AST) -> list[ast.expr]:
+    if isinstance(part, ast.Call) and last_name(part.func) == "len":
+        return part.args[:1]
+    return [part.value] if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.UnaryOp) else []
 
 
 def _said(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:

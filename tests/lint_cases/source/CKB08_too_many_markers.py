@@ -56,3 +56,21 @@ def mark_recent(blocks):
     blocks = blocks[-2:]
     for block in blocks:
         block["cache_control"] = MARK
+
+
+def mark_each_message(messages):
+    for message in messages:
+        message["content"][-1]["cache_control"] = MARK  # expect: CKB08
+
+
+def blocks_of_five(a, b, c, d, e):
+    return [{"type": "text", "text": part, "cache_control": MARK} for part in (a, b, c, d, e)]  # expect: CKB08
+
+
+def blocks_of_two(a, b):
+    return [{"type": "text", "text": part, "cache_control": MARK} for part in (a, b)]
+
+
+def mark_another(messages, seen):
+    for message in messages:
+        seen[message["id"]]["cache_control"] = MARK

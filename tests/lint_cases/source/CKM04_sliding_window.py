@@ -78,3 +78,49 @@ def request_state(messages, model):
 def build_summary(messages):
     messages = messages[-20:]
     return "\n".join(message["content"] for message in messages)
+
+
+class Shortened:
+    def __init__(self):
+        self.messages = []
+
+    def _add(self, text):
+        self.messages.append({"role": "user", "content": text})
+        del self.messages[:-20]  # expect: CKM04
+        if len(self.messages) > 20:
+            self.messages.pop(0)  # expect: CKM04
+
+    def ask(self, text):
+        self._add(text)
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
+
+
+def ask_of_a_few(messages, text):
+    messages.append({"role": "user", "content": text})
+    messages[:] = messages[-20:]  # expect: CKM04
+    messages = list(messages)[-20:]  # expect: CKM04
+    messages = messages[len(messages) - 20 :]  # expect: CKM04
+    if len(messages) >= 20:
+        del messages[1:3]  # expect: CKM04
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)
+
+
+def ask_without_its_system_message(messages, text):
+    if messages and messages[0]["role"] == "system":
+        if len(messages) == 1:
+            raise ValueError(text)
+        messages.pop(0)
+    first = messages.pop(0) if len(messages) > 20 else None
+    del messages[-1]
+    if len(text) > 20:
+        messages.pop(0)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=[first, *messages])
+
+
+class Records:
+    def __init__(self):
+        self.history = []
+
+    def note(self, record):
+        self.history.append(record)
+        del self.history[:-100]

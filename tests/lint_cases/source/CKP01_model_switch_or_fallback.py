@@ -48,3 +48,16 @@ def classify(text):
         except anthropic.APIStatusError:
             continue
     raise RuntimeError("no model answers")
+
+
+def ask_longer(messages):
+    return client.messages.create(model=MAIN if len(messages) > 9 else SMALL, max_tokens=9, messages=messages)  # expect: CKP01
+
+
+def ask_of_the_newest(messages):
+    model = SMALL if messages[-1]["content"] == "hi" else MAIN
+    return client.messages.create(model=model, max_tokens=9, messages=messages)  # expect: CKP01
+
+
+def ask_of_a_file(messages, lines):
+    return client.messages.create(model=MAIN if len(lines) > 9 else SMALL, max_tokens=9, messages=messages)

@@ -39,3 +39,28 @@ def matches(tool, words):
 
 def rank(question):
     return select_tools(question)
+
+
+def grow(messages, tools, extra):
+    while True:
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
+        if reply.stop_reason == "refusal":
+            tools = tools + [extra]  # expect: CKT03
+        elif reply.stop_reason == "tool_use":
+            tools.append(extra)  # expect: CKT03
+        else:
+            tools += [extra]  # expect: CKT03
+
+
+def gather(messages, functions):
+    tools = []
+    for function in functions:
+        tools.append(function)
+    if messages:
+        tools = tools + [functions[0]]
+    while True:
+        shown = []
+        shown.append(tools)
+        client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+        messages.append({"role": "user", "content": input()})

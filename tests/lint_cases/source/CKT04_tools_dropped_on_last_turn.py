@@ -45,3 +45,16 @@ def answer_in_words(messages, is_last_step):
 
 def final_turn():
     return True
+
+
+def answer_in_the_end(messages):
+    return client.messages.create(
+        model="claude-opus-4-5",
+        max_tokens=9,
+        tools=TOOLS if len(messages) < 10 else [],  # expect: CKT04
+        messages=messages,
+    )
+
+
+def answer_with_some(messages, files):
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS if len(files) < 10 else [], messages=messages)

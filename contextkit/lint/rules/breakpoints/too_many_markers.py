@@ -67,13 +67,19 @@ def _in_comprehension(node: ast.ListComp, view: View) -> Iterator[Hit]:
 
 
 def _is_item(target: ast.expr, item: ast.expr) -> bool:
-    return is_marker_target(target) and isinstance(target, ast.Subscript) and ast.unparse(target.value) == ast.unparse(item)
+    if not is_marker_target(target) or not isinstance(target, ast.Subscript):
+        return False
+    holder = target.value
+    while isinstance(holder, ast.Subscript) and isinstance(holder.slice, ast.Constant | ast.UnaryOp):  # m["content"][-1]
+        holder = holder.value
+    return ast.unparse(holder) == ast.unparse(item)
 
 
 def _is_collection(node: ast.expr, view: View) -> bool:
     """Whether it may hold any number of blocks: by its name, or since others are unpacked into it."""
     if isinstance(node, ast.List | ast.Tuple):
-        return any(isinstance(item, ast.Starred) and _is_collection(item.value, view) for item in node.elts)
+        others = [item.value for item in node.elts if isinstance(item, ast.Starred)]
+        return len(node.elts) > MOST_MARKERS or any(_is_collection(other, view) for other in others)
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
     return bool(_MANY.search(name)) and not _is_cut(name, view)
 

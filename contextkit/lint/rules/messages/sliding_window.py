@@ -27,7 +27,8 @@ the front; `request.overflow` says when the model's window is full and `context.
 the declared cut.
 
 ## Detected by
-- source: a slice `[-N:]` of a history, a `deque` with `maxlen`, or a trimming function that keeps the last messages.
+- source: a slice `[-N:]` of a history, `del messages[:-N]`, a `pop(0)` where there are too many, a `deque` with `maxlen`, or a trimming
+  function that keeps the last messages.
 - requests: the first messages of one call are the second or third of the call before, and so on each time.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -49,6 +50,7 @@ from contextkit.lint.rules.history import front_cut, messages
 from contextkit.lint.rules.syntax import keyword, last_name, model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -89,16 +91,83 @@ _NAMES = re.compile(
 _VAGUE = re.compile(r"^(?:_|chat_)?(?:history|turns|chat)$")
 """Names of other lists as well: these are believed where the file speaks of roles."""
 _ROLES = re.compile(rb"[\"']role[\"']|Message\b")
+_LISTS = (("messages", "history", "msgs", "conversation", "transcript", "dialog", "turns", "chat"),)
 _KEEPERS = ("ConversationBufferWindowMemory", "MessageHistoryTrimmer", "BufferWindowMemory")
 
 
 def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
     """`messages[-N:]` on its way into a call, or in place of the history."""
-    cut = node.slice
-    if not isinstance(cut, ast.Slice) or cut.upper is not None or not isinstance(cut.lower, ast.UnaryOp) or _is_one(cut.lower):
+    cut, held = node.slice, _copied(node.value)
+    if not isinstance(cut, ast.Slice) or cut.upper is not None or not _is_from_the_end(cut.lower, held):
         return
-    if isinstance(node.ctx, ast.Load) and view.is_history(node.value) and _holds_messages(node.value, view) and _is_sent(node, view):
-        yield Hit(node, "only the last messages are kept: the history begins one turn later in each call")
+    if isinstance(node.ctx, ast.Load) and view.is_history(held) and _holds_messages(held, view) and _is_sent(node, held, view):
+        yield Hit(node, _KEPT)
+
+
+def _copied(node: ast.expr) -> ast.expr:
+    """`messages` of `list(messages)`."""
+    is_copy = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"list", "tuple"} and len(node.args) == 1
+    return node.args[0] if is_copy and isinstance(node, ast.Call) else node
+
+
+def _is_from_the_end(start: ast.expr | None, held: ast.expr) -> bool:
+    """`-N`, `len(messages) - N`."""
+    if isinstance(start, ast.BinOp) and isinstance(start.op, ast.Sub):
+        return _is_length(start.left, held)
+    return isinstance(start, ast.UnaryOp) and not _is_one(start)
+
+
+def _is_length(node: ast.expr, held: ast.expr) -> bool:
+    is_length = isinstance(node, ast.Call) and last_name(node.func) == "len" and len(node.args) == 1
+    return is_length and isinstance(node, ast.Call) and ast.unparse(node.args[0]) == ast.unparse(held)
+
+
+def _shortened(node: ast.Delete, view: View) -> Iterator[Hit]:
+    """`del messages[:-N]`, and `del messages[0]` where there are too many."""
+    for target in node.targets:
+        if not isinstance(target, ast.Subscript) or not view.is_history(target.value) or not _is_cut_here(target.value, view):
+            continue
+        cut = target.slice
+        is_window = isinstance(cut, ast.Slice) and isinstance(cut.upper, ast.UnaryOp) and not _is_one(cut.upper)
+        is_front = isinstance(cut, ast.Slice) and isinstance(cut.lower, ast.Constant | None) and cut.upper is not None
+        is_first = isinstance(cut, ast.Constant) and cut.value in (0, 1)
+        if is_window or ((is_front or is_first) and _is_too_long(target.value, view)):
+            yield Hit(node, _KEPT)
+
+
+def _taken(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`messages.pop(0)` where there are too many, for nothing but to have one less."""
+    func, above = node.func, view.parents()[-1]
+    is_first = bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value in (0, 1)
+    if not isinstance(func, ast.Attribute) or not isinstance(above, ast.Expr) or not (is_first or func.attr == "popleft"):
+        return
+    if view.is_history(func.value) and _is_cut_here(func.value, view) and _is_too_long(func.value, view):
+        yield Hit(node, _KEPT)
+
+
+def _is_cut_here(held: ast.expr, view: View) -> bool:
+    """Whether what is sent is cut, and not something that is asked about it."""
+    function = view.function()
+    name = function.name if function else ""
+    is_asked = _is_own(held) or view.calls_model() or bool(_CUTS.search(name))
+    is_said = not _VAGUE.match(last_name(held)) or bool(_ROLES.search(view.source))
+    return is_said and _holds_messages(held, view) and is_asked and not _SIDE.search(name) and not _is_on_demand(view)
+
+
+def _is_too_long(held: ast.expr, view: View) -> bool:
+    """Whether an `if` around asks how many there are; what a `while` takes away goes down to a cap (CKM05)."""
+    asking = [type(one) for one in view.parents() if isinstance(one, ast.If | ast.While) and _asks_length(one.test, held)]
+    return asking != [] and ast.While not in asking
+
+
+def _asks_length(test: ast.expr, held: ast.expr) -> bool:
+    """Whether a test says more, or less, than so many: one that asks for an exact number looks for something else."""
+    compares = (part for part in walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], _MORE_OR_LESS))
+    return any(_is_length(side, held) for one in compares for side in (one.left, *one.comparators))
+
+
+_MORE_OR_LESS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+_KEPT = "only the last messages are kept: the history begins one turn later in each call"
 
 
 def _is_one(count: ast.UnaryOp) -> bool:
@@ -107,7 +176,7 @@ def _is_one(count: ast.UnaryOp) -> bool:
     return is_length or (isinstance(count.operand, ast.Constant) and count.operand.value in (1, 2))
 
 
-def _is_sent(node: ast.Subscript, view: View) -> bool:
+def _is_sent(node: ast.Subscript, held: ast.expr, view: View) -> bool:
     """Whether what it is part of is given to a model, becomes the history, or is what a trimming function returns."""
     child: ast.AST = node
     function = view.function()
@@ -119,9 +188,9 @@ def _is_sent(node: ast.Subscript, view: View) -> bool:
             is_asked = isinstance(call, ast.Call) and bool(_ASKS.search(last_name(call.func)))
             return (parent.arg == "messages" and is_asked) or (parent.arg in _GIVEN and parent in _arguments(call, view))
         if isinstance(parent, ast.Assign):
-            is_stored = any(ast.dump(target) == ast.dump(_stored(node.value)) for target in parent.targets)
+            is_stored = any(ast.unparse(target).removesuffix("[:]") == ast.unparse(held) for target in parent.targets)
             is_cut = not _SIDE.search(name) and (view.calls_model() or bool(_CUTS.search(name)))
-            return is_stored and not _is_on_demand(view) and (_is_own(node.value) or is_cut)
+            return is_stored and not _is_on_demand(view) and (_is_own(held) or is_cut)
         if isinstance(parent, ast.Return):
             return bool(_CUTS.search(name)) and not _SIDE.search(name)
         if isinstance(parent, ast.Dict):
@@ -176,14 +245,6 @@ def _is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def _stored(node: ast.expr) -> ast.expr:
-    """The same expression as the target of an assignment."""
-    kept = ast.parse(ast.unparse(node), mode="eval").body
-    if isinstance(kept, ast.Name | ast.Attribute | ast.Subscript):
-        kept.ctx = ast.Store()
-    return kept
-
-
 def _is_conversation(name: str, node: ast.Assign | ast.AnnAssign, view: View) -> bool:
     said = ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else ""
     if "[" in said and not re.search(r"dict|Dict|Message|Any", said):
@@ -214,7 +275,9 @@ def _trimmed(call: ast.Call, view: View) -> Iterator[Hit]:
 HAZARD = Hazard(
     "CKM04", "sliding-window", "A", "error",
     source=(
-        Pattern((ast.Subscript,), _slice, ("[-",), is_near=True),
+        Pattern((ast.Subscript,), _slice, ("[-", "[len("), is_near=True),
+        Pattern((ast.Delete,), _shortened, ("del ",), is_near=True, also=_LISTS),
+        Pattern((ast.Call,), _taken, (".pop(0", ".pop(1", ".popleft("), is_near=True, also=_LISTS),
         Pattern((ast.Assign, ast.AnnAssign), _queue, ("deque(",), is_near=True),
         Pattern((ast.Call,), _trimmed, ("trim_messages", *_KEEPERS), is_near=True),
     ),

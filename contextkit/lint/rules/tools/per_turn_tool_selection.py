@@ -27,7 +27,8 @@ contextkit keeps one sealed toolbox per conversation; another set is `context.re
 price.
 
 ## Detected by
-- source: tools filtered or selected by the user's text, or by what was recalled, in the function that asks the model.
+- source: tools filtered or selected by the user's text, or by what was recalled, in the function that asks the model; a list of tools
+  that changes in the loop that sends it.
 - requests: tools go, or others take their place, from one call to the next, and no server, mode or last turn explains
   it.
 - guard: the same comparison, before the call leaves.
@@ -46,7 +47,8 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.callsites import is_nothing, last_name
+from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.toolsets import named, set_moves
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
@@ -55,6 +57,7 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 _SELECTS = re.compile(
     r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"
 )
+_CHANGES = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
 _ASKED = re.compile(r"query|question|prompt|message|input|intent|task|text|turn", re.IGNORECASE)
 _HEARD: frozenset[Kind] = frozenset({"user", "recall"})
 
@@ -77,6 +80,32 @@ def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:
     heard = [part for part in parts if view.kinds(part) & _HEARD or _is_newest(part, view)]
     if heard and view.calls_model():
         yield Hit(node, f"the tools sent depend on `{last_name(heard[0])}`, so every turn may send others")
+
+
+def _changed(node: ast.Assign | ast.AugAssign | ast.Expr, view: View) -> Iterator[Hit]:
+    """`tools.append(new)` and `tools = tools + [new]` in the loop that sends them."""
+    loop, changed = view.loop(), _list_that_changes(node, view)
+    if loop is None or changed is None or not view.is_tools(changed):
+        return
+    name = ast.unparse(changed)
+    sent = (one for call in model_calls(loop, view) for one in call.keywords if one.arg == "tools")
+    if any(ast.unparse(one.value) == name for one in sent):
+        yield Hit(node, f"`{name}` changes in the loop that sends it, and each change rewrites all that was said so far")
+
+
+def _list_that_changes(node: ast.Assign | ast.AugAssign | ast.Expr, view: View) -> ast.expr | None:
+    """What a statement adds to, takes from, or sets anew below a condition."""
+    if isinstance(node, ast.AugAssign):
+        return node.target
+    if isinstance(node, ast.Expr):
+        func = node.value.func if isinstance(node.value, ast.Call) else None
+        return func.value if isinstance(func, ast.Attribute) and func.attr in _CHANGES else None
+    target, around = node.targets[0], view.parents()
+    is_of_itself = any(ast.unparse(part) == ast.unparse(target) for part in walk(node.value) if isinstance(part, type(target)))
+    loop = view.loop()
+    is_chosen = any(isinstance(one, ast.If) for one in around[around.index(loop) :]) if loop in around else False
+    is_taken_away = is_nothing(node.value) or isinstance(node.value, ast.IfExp)  # CKT04
+    return target if (is_of_itself or is_chosen) and not is_taken_away else None
 
 
 def _is_newest(part: ast.Name | ast.Attribute, view: View) -> bool:
@@ -102,6 +131,7 @@ HAZARD = Hazard(
     source=(
         Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
         Pattern((ast.Call,), _selected, ("_tools",), is_near=True),
+        Pattern((ast.Assign, ast.AugAssign, ast.Expr), _changed, ("tools",), is_near=True),
         Pattern((ast.ListComp,), _matching, ("tools", "TOOLS"), also=(("if",),)),
     ),
     requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),

@@ -45,6 +45,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import field, in_any_case, is_nothing, is_per_turn, last_name, mentions, statements, text_of
+from contextkit.lint.rules.chosen import reads_history
 from contextkit.lint.rules.toolsets import Moves, named, names, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -59,7 +60,8 @@ _TOLD = re.compile(
 _LAST = re.compile(
     r"(?:^|_)(?:last|final|finali[sz]e|max|limit|exhausted|summar\w*|remaining|recover\w*|wrap_?up|force_\w*)(?:_|$)|budget", re.IGNORECASE
 )
-_IN_LAST = in_any_case("last", "final", "max", "limit", "exhausted", "summar", "remaining", "recover", "wrap", "force", "budget")
+_IN_LAST = (*in_any_case("last", "final", "max", "limit", "exhausted", "summar", "remaining", "recover", "wrap", "force", "budget"),
+            "len(", "[-")  # fmt: skip
 _MORE = (ast.Lt, ast.LtE)
 
 
@@ -89,12 +91,16 @@ def _back(step: Step, found: Moves) -> Evidence | None:
 
 def _branch(node: ast.If, view: View) -> Iterator[Hit]:
     """A branch on the last step that takes the tools away."""
-    if not mentions(node.test, _LAST) or not is_per_turn(view):
+    if not _is_about_the_last(node.test) or not is_per_turn(view):
         return
     is_before = isinstance(node.test, ast.UnaryOp) or (isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], _MORE))
     for statement in statements(node.orelse if is_before else node.body):
         if _takes_away(statement):
             yield Hit(statement, "the last call of a run is sent without its tools, and shares no prefix with the calls before it")
+
+
+def _is_about_the_last(test: ast.expr) -> bool:
+    return mentions(test, _LAST) or reads_history(test)
 
 
 def _takes_away(statement: ast.stmt) -> bool:
@@ -109,7 +115,7 @@ def _takes_away(statement: ast.stmt) -> bool:
 
 def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
     """`tools=[] if is_last else TOOLS`."""
-    if not mentions(node.test, _LAST) or is_nothing(node.body) == is_nothing(node.orelse) or not is_per_turn(view):
+    if not _is_about_the_last(node.test) or is_nothing(node.body) == is_nothing(node.orelse) or not is_per_turn(view):
         return
     above = view.parents()[-1]
     is_argument = isinstance(above, ast.keyword) and above.arg == "tools"

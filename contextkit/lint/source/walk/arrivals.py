@@ -28,6 +28,8 @@ ADDERS = frozenset({"append", "insert", "extend", "add"})
 """Methods that put an item into a list."""
 MESSAGE_METHODS = ADDERS - {"add"}
 """Those of a list of messages."""
+MEETING = MESSAGE_METHODS | {"update"}
+"""Methods whose arguments may reach a prompt whatever they are called."""
 _REQUESTS = ("kwargs", "params", "request", "payload", "body", "data", "args", "options", "config")
 """Ends of the names of what is sent."""
 REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream"})

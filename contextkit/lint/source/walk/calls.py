@@ -10,7 +10,7 @@ import ast
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
 from contextkit.lint.source.summary import CLEAN, Called, Parameter, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
-from contextkit.lint.source.walk.arrivals import ADDERS, MESSAGE_METHODS
+from contextkit.lint.source.walk.arrivals import ADDERS, MEETING
 from contextkit.lint.source.walk.dumps import Dumps
 from contextkit.lint.source.walk.expressions import is_clock_format, is_day_format
 from contextkit.lint.source.walk.pieces import KnownCall, last_name, word_of
@@ -98,7 +98,7 @@ class Calls(Dumps):
         is_common = not (is_source or is_answer or is_special or mends is not None)
         return KnownCall(
             is_clean=name in sanitizers.CLEAN_CALLS or (is_method and last in sanitizers.CLEAN_METHODS),
-            is_answer=is_answer, is_plain=is_named and not arguments and last not in MESSAGE_METHODS,
+            is_answer=is_answer, is_plain=is_named and not arguments and last not in MEETING,
             is_common=is_common, is_ours=is_ours, is_text=last in sanitizers.TEXT_CALLS,
             arguments=arguments, is_named=is_named, mends=mends,
         )  # fmt: skip

@@ -1,0 +1,96 @@
+"""The ways a value takes to a prompt in programs: each is followed, and what only looks like one is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from contextkit.lint.catalogue import hazards
+from contextkit.lint.finding import Finding
+
+HEAD = (
+    "import functools, time\nfrom dataclasses import dataclass, field\nfrom datetime import datetime as dt\nimport anthropic\n"
+    "client = anthropic.Anthropic()\n"
+)
+ASK = "    return client.messages.create(model='m', max_tokens=9, system=system, messages=messages)\n"
+MADE = "import time\nclass B:\n    def build(self):\n        return f'{time.time()}'\n"
+STAMP = "import time\ndef stamp():\n    return f'{time.time()}'\n"
+PARAMS = "def ask(messages):\n    params = {'messages': messages}\n"
+SPREAD = "    return client.messages.create(model='m', max_tokens=9, **params)\n"
+PREPARED = (
+    "def ask(messages):\n    create = functools.partial(client.messages.create, system=f'{dt.now()}')\n"
+    "    return create(model='m', max_tokens=9, messages=messages)\n"
+)
+HEIR = "import time\nfrom app import B\nclass A(B):\n    def build(self):\n        return f'{time.time()}'\n"
+BASE = (
+    "class B:\n    def build(self):\n        raise NotImplementedError\n    def ask(self, messages):\n        system = self.build()\n"
+    "        return client.messages.create(model='m', max_tokens=9, system=system, messages=messages)\n"
+)
+
+FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
+    "a star import": ("from helpers import *\ndef ask(messages):\n    system = stamp()\n" + ASK, {"helpers": STAMP}),
+    "a star import of a package": ("from pkg import stamp\ndef ask(messages):\n    system = stamp()\n" + ASK,
+                                   {"pkg/__init__": "from .a import *\n", "pkg/a": STAMP}),
+    "super": ("from base import B\nclass A(B):\n    def build(self):\n        return 'x' + super().build()\n"
+              "def ask(a: A, messages):\n    system = a.build()\n" + ASK, {"base": MADE}),
+    "what is made where none is given": ("from base import B\nclass A:\n    def __init__(self, b=None):\n        self.b = b or B()\n"
+                                         "    def ask(self, messages):\n        system = self.b.build()\n    " + ASK, {"base": MADE}),
+    "what is made if none is given": ("from base import B\ndef ask(messages, b=None):\n    b = B() if b is None else b\n"
+                                      "    system = b.build()\n" + ASK, {"base": MADE}),
+    "a method written over one that does nothing": ("from made import A\n" + BASE,
+                                                    {"made": HEIR}),
+    "a field of a dataclass": ("@dataclass\nclass P:\n    now: str = field(default_factory=lambda: f'{dt.now()}')\ndef ask(messages):\n"
+                               "    p = P()\n    system = f'It is {p.now}'\n" + ASK, {}),
+    "a dict by its name": ("def ask(messages):\n    params = dict(system=f'{dt.now()}', messages=messages)\n" + SPREAD, {}),
+    "an update by keyword": (PARAMS + "    params.update(system=f'{dt.now()}')\n" + SPREAD, {}),
+    "an update by a dict": (PARAMS + "    params.update({'system': f'{dt.now()}'})\n" + SPREAD, {}),
+    "a dict added to a dict": (PARAMS + "    params |= {'system': f'{dt.now()}'}\n" + SPREAD, {}),
+    "a call prepared": (PREPARED, {}),
+    "a lambda with a name": ("now = lambda: dt.now().isoformat()\ndef ask(messages):\n    system = f'{now()}'\n" + ASK, {}),
+    "a lambda in a function": ("def ask(messages):\n    now = lambda: dt.now().isoformat()\n    system = f'{now()}'\n" + ASK, {}),
+    "a source prepared": ("now = functools.partial(dt.now, None)\ndef ask(messages):\n    system = f'{now()}'\n" + ASK, {}),
+    "positions handed on": ("def build(*parts):\n    return fill(*parts)\ndef fill(text, now):\n    return f'{text} {now}'\n"
+                            "def ask(messages):\n    system = build('x', dt.now())\n" + ASK, {}),
+    "keywords handed on": ("def build(**parts):\n    return fill(**parts)\ndef fill(text='', now='', **more):\n    return f'{text} {now}'\n"
+                           "def ask(messages):\n    system = build(text='x', now=dt.now())\n" + ASK, {}),
+    "a function for each item": ("def line(x):\n    return f'{x} {dt.now()}'\ndef ask(messages):\n"
+                                 "    system = ' '.join(map(line, ['a']))\n" + ASK, {}),
+}  # fmt: skip
+LEFT: dict[str, str] = {
+    "a value made once for a class": (
+        "class P:\n    now = f'{dt.now()}'\ndef ask(messages):\n    p = P()\n    system = f'It is {p.now}'\n" + ASK
+    ),
+    "an argument given beside what is spread": (
+        "def make(text, **more):\n    return send(text, **more)\ndef send(system, at=0, **more):\n    messages = [at]\n" + ASK
+        + "def ask():\n    return make('x', at=time.time())\n"
+    ),
+    "another keyword than the one that arrives": (
+        "def make(**more):\n    return send(**more)\ndef send(system='', at=0):\n    messages = [at]\n" + ASK
+        + "def ask():\n    return make(at=time.time())\n"
+    ),
+    "a template that was given": (
+        "import jinja2\ndef make(template):\n    given = {'at': dt.now()}\n"
+        "    system_prompt = jinja2.Template(template).render(**given)\n    return system_prompt\n"
+    ),
+    "a lambda for something else": (
+        "now = lambda: dt.now().isoformat()\ndef ask(messages):\n    system = 'x'\n    print(now())\n" + ASK
+    ),
+    "a dict of something else": (
+        "def ask(messages):\n    report = dict(system=f'{dt.now()}', disk='x')\n    system = 'x'\n    print(report)\n" + ASK
+    ),
+    "an update of something else": "def ask(messages, row):\n    row.update(system=f'{dt.now()}')\n    system = 'x'\n" + ASK,
+    "a method of another base": BASE + "class A:\n    def build(self):\n        return f'{time.time()}'\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_clock_is_followed_to_the_prompt(name: str, lint: Callable[..., list[Finding]]) -> None:
+    app, files = FOLLOWED[name]
+    assert "CKS01" in {finding.code for finding in lint(HEAD + app, None, tuple(hazards()), **files)}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_does_not_arrive_is_left_alone(name: str, lint: Callable[..., list[Finding]]) -> None:
+    found = lint(HEAD + LEFT[name], None, tuple(hazards()))
+    assert not {finding.code for finding in found} & {"CKS01", "CKS02", "CKS03"}
