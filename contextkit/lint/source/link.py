@@ -68,6 +68,7 @@ class Program:
                 self.owners.setdefault(function.name, (module, function))
         self._resolved: dict[str, str] = {}
         self._callees: dict[str, str] = {}
+        self._runs: dict[str, list[str]] = {}
         self._returned: dict[str, Ends] = {}
         self._known: dict[tuple[str, int, int, str], Ends] = {}
         self.roots = {name.partition(".")[0] for name in self.modules}
@@ -141,15 +142,23 @@ class Program:
 
     def runs(self, name: str) -> list[str]:
         """The functions that a call of a function may run: it, and where it is a method that does nothing, those written over it."""
+        found = self._runs.get(name)
+        if found is None:
+            found = self._runs[name] = self._written_over(name) or [name]
+        return found
+
+    def _written_over(self, name: str) -> list[str]:
         owner, _, method = name.rpartition(".")
         known = self.owners.get(name) if owner in self._heirs else None
         if known is None or known[1].returned or known[1].arrivals or known[1].calls:
-            return [name]
-        heirs = [owner]
-        for one in heirs:
-            heirs += [heir for heir in self._heirs.get(one, ()) if heir not in heirs]
+            return []
+        heirs, waiting = {owner: None}, [owner]
+        for one in waiting:
+            new = [heir for heir in self._heirs.get(one, ()) if heir not in heirs]
+            heirs.update(dict.fromkeys(new))
+            waiting += new
         over = [full for heir in heirs if (full := f"{heir}.{method}") in self.owners]
-        return over if len(over) <= _MOST_HEIRS else [name]
+        return over if len(over) <= _MOST_HEIRS else []
 
     @cached_property
     def _heirs(self) -> dict[str, list[str]]:

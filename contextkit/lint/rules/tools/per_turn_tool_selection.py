@@ -57,6 +57,7 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 _SELECTS = re.compile(
     r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"
 )
+_OTHERS = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CHANGES = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
 _ASKED = re.compile(r"query|question|prompt|message|input|intent|task|text|turn", re.IGNORECASE)
 _HEARD: frozenset[Kind] = frozenset({"user", "recall"})
@@ -82,28 +83,38 @@ def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:
         yield Hit(node, f"the tools sent depend on `{last_name(heard[0])}`, so every turn may send others")
 
 
-def _changed(node: ast.Assign | ast.AugAssign | ast.Expr, view: View) -> Iterator[Hit]:
+def _changed(loop: ast.For | ast.AsyncFor | ast.While, view: View) -> Iterator[Hit]:
     """`tools.append(new)` and `tools = tools + [new]` in the loop that sends them."""
-    loop, changed = view.loop(), _list_that_changes(node, view)
-    if loop is None or changed is None or not view.is_tools(changed):
-        return
-    name = ast.unparse(changed)
-    sent = (one for call in model_calls(loop, view) for one in call.keywords if one.arg == "tools")
-    if any(ast.unparse(one.value) == name for one in sent):
-        yield Hit(node, f"`{name}` changes in the loop that sends it, and each change rewrites all that was said so far")
+    given = [one.value for call in model_calls(loop, view) for one in call.keywords if one.arg == "tools"]
+    names = {ast.unparse(value) for value in given if isinstance(value, ast.Name | ast.Attribute)}
+    for statement, is_chosen in _steps(loop.body) if names else ():
+        changed = _list_that_changes(statement, is_chosen)
+        if changed is not None and (name := ast.unparse(changed)) in names:
+            yield Hit(statement, f"`{name}` changes in the loop that sends it, and each change rewrites all that was said so far")
 
 
-def _list_that_changes(node: ast.Assign | ast.AugAssign | ast.Expr, view: View) -> ast.expr | None:
+def _steps(body: list[ast.stmt], is_chosen: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """The statements of a loop, those of loops and functions inside it left out, and whether a condition decides on each."""
+    for statement in body:
+        yield statement, is_chosen
+        if not isinstance(statement, _OTHERS):
+            inner = [*(getattr(statement, name, []) for name in ("body", "orelse", "finalbody"))]
+            inner += [handler.body for handler in getattr(statement, "handlers", [])]
+            for block in inner:
+                yield from _steps(block, is_chosen or isinstance(statement, ast.If))
+
+
+def _list_that_changes(node: ast.stmt, is_chosen: bool) -> ast.expr | None:
     """What a statement adds to, takes from, or sets anew below a condition."""
     if isinstance(node, ast.AugAssign):
         return node.target
     if isinstance(node, ast.Expr):
         func = node.value.func if isinstance(node.value, ast.Call) else None
         return func.value if isinstance(func, ast.Attribute) and func.attr in _CHANGES else None
-    target, around = node.targets[0], view.parents()
+    if not isinstance(node, ast.Assign):
+        return None
+    target = node.targets[0]
     is_of_itself = any(ast.unparse(part) == ast.unparse(target) for part in walk(node.value) if isinstance(part, type(target)))
-    loop = view.loop()
-    is_chosen = any(isinstance(one, ast.If) for one in around[around.index(loop) :]) if loop in around else False
     is_taken_away = is_nothing(node.value) or isinstance(node.value, ast.IfExp)  # CKT04
     return target if (is_of_itself or is_chosen) and not is_taken_away else None
 
@@ -131,7 +142,7 @@ HAZARD = Hazard(
     source=(
         Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
         Pattern((ast.Call,), _selected, ("_tools",), is_near=True),
-        Pattern((ast.Assign, ast.AugAssign, ast.Expr), _changed, ("tools",), is_near=True),
+        Pattern((ast.While, ast.For, ast.AsyncFor), _changed, ("tools=", "tools ="), is_near=True),
         Pattern((ast.ListComp,), _matching, ("tools", "TOOLS"), also=(("if",),)),
     ),
     requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),
