@@ -134,6 +134,10 @@ FOUND = {
     "a tool for each file": ("CKT01", ("import os\ndef make(folder):\n"
                              "    tools = [{'name': one, 'description': 'Reads.', 'input_schema': {}} for one in os.listdir(folder)]\n"
                              "    return {'model': 'm', 'tools': tools, 'messages': []}\n")),
+    "a message behind a history that may be empty": ("CKS01", (
+        "def ask(client, text, messages=None):\n    messages = messages or []\n"
+        "    messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN
+    )),
     "a list for its marker": ("CKM10", "from openai import OpenAI\n" + MARK),
     "a note behind the first message": ("CKS01", (
         "def ask(client, messages, text):\n    messages.insert(1, {'role': 'user', 'content': f'It is {time.time()}.'})\n" + TURN

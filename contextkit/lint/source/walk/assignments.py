@@ -80,7 +80,7 @@ class Assignments(Calls):
             self.arrive(sink, node, f"`{name}`", is_named=True, value=value if added is None else added)
 
     def _store_name(self, name: str, value: Value, node: ast.expr) -> None:
-        scope, node = self.scope, _made_where_none_was(node)
+        scope = self.scope
         if type(node) in _KEEPS_ITEMS:
             self.stored.setdefault(name, []).append(node)
         if self.branches and name in sources.FLAGS and isinstance(node, ast.Constant) and not self._is_tested(name):
@@ -90,15 +90,11 @@ class Assignments(Calls):
         scope.env[name] = value
         scope.types.pop(name, None)
         kind = type(node)
+        made = self._class_of(_made_where_none_was(node))
+        if made:
+            scope.types[name] = made
         if kind is ast.Call or (kind is ast.Await and type(node.value) is ast.Call):  # type: ignore[attr-defined]
-            made = self.dotted(node)
-            if made and made[0] != "?" and not self.gives_unknown(made):
-                scope.types[name] = made
             self.fresh[name] = self.loop()
-        elif kind is ast.Attribute or kind is ast.Name:
-            made = self.dotted(node)
-            if made and made[0] != "?":
-                scope.types[name] = made
         elif kind is ast.List:
             self.begun.add(name)
         elif kind is ast.Lambda:
@@ -111,6 +107,13 @@ class Assignments(Calls):
             self.keep_class_value(name, value, is_once=not _is_factory(node))
         elif name in self.global_names:
             self.module.variables.setdefault(name, []).append((value, False))
+
+    def _class_of(self, node: ast.expr) -> str:
+        """The full name of the class an expression makes one of, or of the function or class it is; empty where nothing says."""
+        kind = type(node)
+        is_call = kind is ast.Call or (kind is ast.Await and type(node.value) is ast.Call)  # type: ignore[attr-defined]
+        made = self.dotted(node) if is_call or kind is ast.Name or kind is ast.Attribute else ""
+        return "" if not made or made[0] == "?" or (is_call and self.gives_unknown(made)) else made
 
     def _is_tested(self, name: str) -> bool:
         """Whether a test around looks at a variable; the outermost one counts where it chooses a setting itself."""
@@ -136,7 +139,7 @@ class Assignments(Calls):
         self.scope.types[name] = function.name
 
     def _store_attribute(self, target: ast.Attribute, value: Value, node: ast.expr) -> None:
-        holder, scope, node = target.value, self.scope, _made_where_none_was(node)
+        holder, scope = target.value, self.scope
         if type(holder) is not ast.Name:
             self.table[type(holder)](holder)
             return
@@ -146,8 +149,8 @@ class Assignments(Calls):
             if not self.probing:
                 is_once = scope.function.is_once and not self.loops
                 self.module.attributes.setdefault((scope.owner, target.attr), []).append((value, is_once))
-            made = self.dotted(node) if type(node) in {ast.Call, ast.Name, ast.Attribute} else ""
-            if made and made[0] != "?" and not (type(node) is ast.Call and self.gives_unknown(made)):
+            made = self._class_of(_made_where_none_was(node))
+            if made:
                 self.class_types.setdefault((scope.owner, target.attr), made)
         scope.env[f"{holder.id}.{target.attr}"] = value
 

@@ -257,13 +257,13 @@ class Calls(Dumps):
         for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
             if value or is_spread:  # what is given by its place is not among what is spread out
                 arguments.append(("*" if type(argument) is ast.Starred else place, value))
-            elif word := word_of(argument):
+            if not value and (word := word_of(argument)):
                 texts.append((place, word))
         for keyword, value in zip(node.keywords, keywords, strict=True):
             is_handed_on = type(keyword.value) is ast.Name and keyword.value.id == self.scope.function.extra
             if (value and is_handed_on) or (keyword.arg and (value or is_spread)):
                 arguments.append((keyword.arg or "**", value))
-            elif keyword.arg and (word := word_of(keyword.value)):
+            if not value and keyword.arg and (word := word_of(keyword.value)):
                 texts.append((keyword.arg, word))
         if receiver and type(node.func) is ast.Attribute:
             arguments.append(("self", receiver))
