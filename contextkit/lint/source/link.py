@@ -59,11 +59,9 @@ class Program:
 
     def __init__(self, modules: Iterable[Module]) -> None:
         self.modules: dict[str, Module] = {}
-        self.by_tail: dict[str, list[Module]] = defaultdict(list)
         self.owners: dict[str, tuple[Module, Function]] = {}
         for module in modules:
             self.modules.setdefault(module.name, module)
-            self.by_tail[module.name.rpartition(".")[2]].append(module)
             for function in module.functions.values():
                 self.owners.setdefault(function.name, (module, function))
         self._resolved: dict[str, str] = {}

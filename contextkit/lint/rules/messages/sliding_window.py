@@ -91,6 +91,8 @@ _NAMES = re.compile(
 _VAGUE = re.compile(r"^(?:_|chat_)?(?:history|turns|chat)$")
 """Names of other lists as well: these are believed where the file speaks of roles."""
 _ROLES = re.compile(rb"[\"']role[\"']|Message\b")
+_MORE_OR_LESS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+_KEPT = "only the last messages are kept: the history begins one turn later in each call"
 _LISTS = (("messages", "history", "msgs", "conversation", "transcript", "dialog", "turns", "chat"),)
 _KEEPERS = ("ConversationBufferWindowMemory", "MessageHistoryTrimmer", "BufferWindowMemory")
 
@@ -106,8 +108,9 @@ def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
 
 def _copied(node: ast.expr) -> ast.expr:
     """`messages` of `list(messages)`."""
-    is_copy = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"list", "tuple"} and len(node.args) == 1
-    return node.args[0] if is_copy and isinstance(node, ast.Call) else node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"list", "tuple"} and len(node.args) == 1:
+        return node.args[0]
+    return node
 
 
 def _is_from_the_end(start: ast.expr | None, held: ast.expr) -> bool:
@@ -118,8 +121,10 @@ def _is_from_the_end(start: ast.expr | None, held: ast.expr) -> bool:
 
 
 def _is_length(node: ast.expr, held: ast.expr) -> bool:
-    is_length = isinstance(node, ast.Call) and last_name(node.func) == "len" and len(node.args) == 1
-    return is_length and isinstance(node, ast.Call) and ast.unparse(node.args[0]) == ast.unparse(held)
+    """`len(messages)`."""
+    if not isinstance(node, ast.Call) or last_name(node.func) != "len" or len(node.args) != 1:
+        return False
+    return ast.unparse(node.args[0]) == ast.unparse(held)
 
 
 def _shortened(node: ast.Delete, view: View) -> Iterator[Hit]:
@@ -164,10 +169,6 @@ def _asks_length(test: ast.expr, held: ast.expr) -> bool:
     """Whether a test says more, or less, than so many: one that asks for an exact number looks for something else."""
     compares = (part for part in walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], _MORE_OR_LESS))
     return any(_is_length(side, held) for one in compares for side in (one.left, *one.comparators))
-
-
-_MORE_OR_LESS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
-_KEPT = "only the last messages are kept: the history begins one turn later in each call"
 
 
 def _is_one(count: ast.UnaryOp) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
+from contextkit.lint.source.walk.pieces import as_meant
 
 SKIPPED = frozenset({
     ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox",
@@ -67,24 +68,16 @@ def _found(paths: Iterable[str | Path], config: LintConfig, left_out: Callable[[
 def _told_apart(files: list[SourceFile]) -> Iterator[SourceFile]:
     """Of packages and modules of one name in several folders, `app`, all but the first get another, `app~2`, meant by what is beside."""
     places: dict[str, dict[str, None]] = defaultdict(dict)
-    for file in files:
-        places[_top(file.name)][_folder_of_top(file)] = None
+    tops = [_folder_of_top(file) for file in files]
+    for file, folder in zip(files, tops, strict=True):
+        places[file.name.partition(".")[0]][folder] = None
     meant: dict[str, dict[str, str]] = defaultdict(dict)
     for top, folders in places.items():
         for n, folder in enumerate([*folders][1:], 2):
             meant[folder][top] = f"{top}~{n}"
-    for file in files:
-        names = meant.get(_folder_of_top(file)) if meant else None
-        yield replace(file, name=_renamed(file.name, names), package=_renamed(file.package, names), meant=names) if names else file
-
-
-def _top(name: str) -> str:
-    return name.partition(".")[0]
-
-
-def _renamed(name: str, names: Mapping[str, str]) -> str:
-    top, dot, rest = name.partition(".")
-    return f"{names.get(top, top)}{dot}{rest}"
+    for file, folder in zip(files, tops, strict=True):
+        names = meant.get(folder)
+        yield replace(file, name=as_meant(file.name, names), package=as_meant(file.package, names), meant=names) if names else file
 
 
 def _folder_of_top(file: SourceFile) -> str:

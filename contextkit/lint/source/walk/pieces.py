@@ -6,7 +6,7 @@ Takes nodes, gives names and nodes; knows nothing of where the walk stands.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, ParamSpec, TypeVar, cast
 
@@ -202,6 +202,16 @@ def made_by(function: str) -> Sink | None:
     if sinks.PROMPT_FUNCTION.match(function):
         return "system"
     return "tools" if sinks.TOOLS_FUNCTION.match(function) else None
+
+
+def as_meant(name: str, tops: Mapping[str, str]) -> str:
+    """A full name under the name that its first part has in the tree, where several folders have one of that name.
+
+    >>> as_meant("app.prompts", {"app": "app~2"})
+    'app~2.prompts'
+    """
+    top, dot, rest = name.partition(".")
+    return f"{tops.get(top, top)}{dot}{rest}"
 
 
 class KnownCall(NamedTuple):

@@ -15,7 +15,7 @@ from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.displays import Handler
-from contextkit.lint.source.walk.pieces import forget, keeps_its_result, last_name, made_by, walk
+from contextkit.lint.source.walk.pieces import as_meant, forget, keeps_its_result, last_name, made_by, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
 from contextkit.lint.source.watch.patterns import CodedPattern
 from contextkit.lint.source.watch.watching import Watching
@@ -135,7 +135,7 @@ class Walk(Watching):
     def import_names(self, node: ast.Import) -> Value:
         """`import a.b as c`."""
         for alias in node.names:
-            name = self._meant(alias.name) if self.meant else alias.name
+            name = as_meant(alias.name, self.meant) if self.meant else alias.name
             self.names[alias.asname or alias.name.partition(".")[0]] = name if alias.asname else name.partition(".")[0]
         return CLEAN
 
@@ -147,16 +147,11 @@ class Walk(Watching):
             above = parents[: len(parents) - node.level + 1]
             head = ".".join((*above, *filter(None, (node.module,))))
         elif self.meant:
-            head = self._meant(head)
+            head = as_meant(head, self.meant)
         for alias in node.names:
             if alias.name != "*" or self.is_ours(head):
                 self.names[alias.asname or alias.name] = f"{head}.{alias.name}"
         return CLEAN
-
-    def _meant(self, name: str) -> str:
-        """The module an import here means, where others of the tree have the same name."""
-        top, dot, rest = name.partition(".")
-        return f"{self.meant.get(top, top)}{dot}{rest}"
 
     # Blocks ---------------------------------------------------------------------------------------------------------------
 
