@@ -1,44 +1,48 @@
-"""Which parts of names stand in a text, against looking for each of them in each name."""
+"""Where words stand in a file, against looking for each of them in each part of it."""
 
 from __future__ import annotations
 
-import re
+from itertools import pairwise
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 import contextkit.lint.source.detect as linted
-from contextkit.lint.source.watch.words import ANYWHERE, Names, Words, longest_name
+from contextkit.lint.source.watch.words import EVERYWHERE, Words
 
-LOOKED_FOR = (b"ind", b"fin", b"find", b"findings", b"indin", b"modul", b"ule", b"small", b"nowhere", b"file", b"import")
-
-
-def standing(text: bytes) -> set[bytes]:
-    """Those that stand in a name of a text, one by one."""
-    names = re.findall(rb"\w+", text.lower())
-    return {word for word in LOOKED_FOR if any(word in name for name in names)}
+GROUPS = ((b"find", b"finding"), (b"ind", b"mod"), (b"finding", b"="), (b" if ",), (b"nowhere", b"never"))
 
 
-def bits(words: Words, found: set[bytes]) -> int:
-    return ANYWHERE | sum(words.bits[word] for word in found)
+def standing(text: bytes) -> set[tuple[bytes, ...]]:
+    """The groups with a word in a text, one by one."""
+    return {group for group in GROUPS if any(word in text for word in group)}
 
 
-def test_a_word_stands_where_a_name_holds_it_whatever_was_looked_at_before() -> None:
-    lines = Path(linted.__file__).read_bytes().splitlines()
-    words = Words(LOOKED_FOR)
-    assert len({frozenset(standing(line)) for line in lines}) > 10
-    met = Names(words)
-    for line in lines:
-        assert met.words_in(line) == bits(words, standing(line))
+def offsets_of_lines(source: bytes) -> list[int]:
+    return [0, *(at + 1 for at, byte in enumerate(source) if byte == ord("\n"))]
 
 
-def test_a_part_of_a_text_holds_what_the_names_in_it_hold() -> None:
+def test_a_part_holds_the_groups_that_have_a_word_in_it() -> None:
     source = Path(linted.__file__).read_bytes()
-    words = Words(LOOKED_FOR)
-    met = Names(words)
-    met.words_in(source)
-    for part in source.split(b"\n\n"):
-        assert met.words_in_part(part) == bits(words, standing(part))
+    words, starts = Words(GROUPS), offsets_of_lines(source)
+    here = words.found_in(source)
+    assert here.anywhere() == words.bits(*standing(source))
+    assert len({frozenset(standing(source[start:end])) for start, end in pairwise(starts)}) > 6
+    for start, end in [*pairwise(starts), *zip(starts, starts[40:], strict=False)]:
+        assert here.within(start, end) == words.bits(*standing(source[start:end]))
 
 
-def test_a_name_of_two_letters_may_stand_anywhere() -> None:
-    assert longest_name(b"if ") == longest_name(b'id"') == b""
-    assert longest_name(b'id": uid') == b"uid"
+@given(st.lists(st.sampled_from([b"find", b"finding", b"ind", b"mod", b"=", b" if ", b"\n", b"x", b"(", b" "]), max_size=40))
+def test_any_text_is_counted_line_by_line(pieces: list[bytes]) -> None:
+    source = b"".join(pieces)
+    words, starts = Words(GROUPS), offsets_of_lines(source)
+    for group in GROUPS:
+        counts = words.found_in(source).up_to_line(words.bits(group), starts)
+        lines = source.split(b"\n")
+        assert [after > before for before, after in pairwise(counts)][: len(lines)] == [group in standing(line) for line in lines]
+
+
+def test_a_pattern_without_words_is_asked_in_every_line() -> None:
+    counts = Words(GROUPS).found_in(b"a\nb\n").up_to_line(EVERYWHERE, [0, 2, 4])
+    assert all(after > before for before, after in pairwise(counts))

@@ -102,5 +102,5 @@ def _gone(message: str, mark: Mark) -> Evidence:
 
 HAZARD = Hazard(
     "CKB10", "marker-lost-in-translation", "A", "error",
-    source=(Pattern((ast.Dict,), _rebuilt, ("cache_control",), also=(("type",), ("text",))),), requests=(RequestRule("step", _vanished),),
+    source=(Pattern((ast.Dict,), _rebuilt, ("cache_control",), also=(("text",),)),), requests=(RequestRule("step", _vanished),),
 )  # fmt: skip

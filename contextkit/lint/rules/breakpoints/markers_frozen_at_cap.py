@@ -88,6 +88,6 @@ def _turns_behind(sent: Sent, index: int) -> int:
 
 HAZARD = Hazard(
     "CKB04", "markers-frozen-at-cap", "A", "warning",
-    source=(Pattern((ast.If,), _added_while_few, ("cache_control",), also=(tuple(sorted(MARKER_KEYS)),), tested=(("<",),)),),
+    source=(Pattern((ast.If,), _added_while_few, ("cache_control",), also=(tuple(sorted(MARKER_KEYS)),)),),
     requests=(RequestRule("step", _frozen),),
 )  # fmt: skip

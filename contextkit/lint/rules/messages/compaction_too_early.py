@@ -105,7 +105,7 @@ def _at_a_share(branch: ast.If, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM27", "compaction-too-early", "A", "warning",
-    source=(Pattern((ast.If,), _at_a_share, ("summar", "compact", "condens"), is_near=True, tested=((">",),)),),
+    source=(Pattern((ast.If,), _at_a_share, ("summar", "compact", "condens"), is_near=True),),
     requests=(RequestRule("change", _folded, 44),),
     confirmed_by=("messages_changed", "context_compacted"),
 )  # fmt: skip

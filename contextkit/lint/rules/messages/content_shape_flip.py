@@ -136,7 +136,7 @@ def _is_about_system(node: ast.stmt) -> TypeGuard[ast.If]:
 
 HAZARD = Hazard(
     "CKM10", "content-shape-flip", "A", "error",
-    source=(Pattern((ast.If,), _wrapped, ("cache_control",), is_near=True, tested=(("isinstance",),)),),
+    source=(Pattern((ast.If,), _wrapped, ("cache_control",), is_near=True),),
     requests=(RequestRule("change", _flipped, 5),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -121,7 +121,7 @@ def _has_quality(call: ast.Call) -> bool:
 HAZARD = Hazard(
     "CKM19", "image-re-encoded", "A", "error",
     source=(Pattern(FUNCTIONS, _each_time, ("resize", "thumbnail", "quality=", "compress_image"),
-                    also=(("resize", "thumbnail", "quality", "format", "compress_image"), IN_HISTORY)),),
+                    also=(IN_HISTORY,)),),
     requests=(RequestRule("change", _encoded, 9),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

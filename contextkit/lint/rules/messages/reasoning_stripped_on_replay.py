@@ -91,7 +91,11 @@ _TURNS = re.compile(
     r"error|retr(?:y|ied)|fallback|switch|chang|last|old|turn|prev|prior|signature|reject|invalid|attempt|step|fail", re.IGNORECASE
 )
 """Words of a condition that holds for one request and not for the next."""
+_IN_REMOVALS = (".pop(", " del ", "\tdel ", "!=", "not in")
+"""One of these stands where something is taken out, or left out of a copy."""
 _DROPS = re.compile(r"(?:^|_)(?:strip|drop|remove|filter|prune|clear|discard|delete)_\w*(?:thinking|reasoning)")
+_IN_DROPS = ("strip_", "drop_", "remove_", "filter_", "prune_", "clear_", "discard_", "delete_")
+"""One of these stands in every name that `_DROPS` matches."""
 
 
 def _popped(function: AnyFunction, view: View) -> Iterator[Hit]:
@@ -142,9 +146,8 @@ def _is_now_and_then(view: View) -> bool:
 
 HAZARD = Hazard(
     "CKM01", "reasoning-stripped-on-replay", "A", "error",
-    source=(Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True, also=(IN_HISTORY,)),
-            Pattern((ast.Call,), _dropped, ("thinking", "reasoning"), is_near=True,
-                    also=(("strip", "drop", "remove", "filter", "prune", "clear", "discard", "delete"),))),
+    source=(Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True, also=(IN_HISTORY, _IN_REMOVALS)),
+            Pattern((ast.Call,), _dropped, _IN_DROPS, is_near=True, also=(("thinking", "reasoning"),))),
     requests=(RequestRule("change", _stripped, 19), RequestRule("change", _cut, 21)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -98,8 +98,8 @@ def _handler(node: ast.Try, view: View) -> Iterator[Hit]:
 HAZARD = Hazard(
     "CKP01", "model-switch-or-fallback", "A", "error",
     source=(
-        Pattern((ast.For, ast.AsyncFor), _loop, ("model",), is_near=True, also=(as_keywords("model"),)),
-        Pattern((ast.Try,), _handler, ("model",), is_near=True, also=(as_keywords("model"),)),
+        Pattern((ast.For, ast.AsyncFor), _loop, as_keywords("model"), is_near=True),
+        Pattern((ast.Try,), _handler, as_keywords("model"), is_near=True),
         passed(("model",), "{source} decides which model is asked, and each has a cache of its own"),
     ),
     requests=(RequestRule("step", _switched),), confirmed_by=("model_changed",),

@@ -105,6 +105,6 @@ def _is_count(node: ast.expr, view: View) -> bool:
 
 HAZARD = Hazard(
     "CKT05", "auto-defer-threshold-flip", "A", "warning",
-    source=(Pattern((ast.If, ast.IfExp), _threshold, ("defer", "lazy", "search", "inline"), is_near=True, tested=(("<", ">"),)),),
+    source=(Pattern((ast.If, ast.IfExp), _threshold, ("defer", "lazy", "search", "inline"), is_near=True),),
     requests=(RequestRule("change", _flipped, 20),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -141,9 +141,9 @@ HAZARD = Hazard(
     "CKT03", "per-turn-tool-selection", "A", "error",
     source=(
         Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
-        Pattern((ast.Call,), _selected, ("_tools",), is_near=True),
+        Pattern((ast.Call,), _selected, ("_tools(", "_tools_for", "_tools_by"), is_near=True),
         Pattern((ast.While, ast.For, ast.AsyncFor), _changed, ("tools=", "tools ="), is_near=True),
-        Pattern((ast.ListComp,), _matching, ("tools", "TOOLS"), also=(("if",),)),
+        Pattern((ast.ListComp,), _matching, ("tools", "TOOLS")),
     ),
     requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -68,8 +68,6 @@ _RULES = re.compile(
     r"^_*(?:\w+_)?(?:modes?|permissions?|roles?|read_?only|is_allowed|allows|allowed(?:_\w+)?|denied(?:_\w+)?|blocked(?:_\w+)?|disallowed(?:_\w+)?"
     r"|polic(?:y|ies)|is_permitted|can_use\w*|authorized|deny(?:_\w+)?)$"
 )
-_RULE_WORDS = ("mode", "permission", "role", "only", "allow", "denied", "blocked", "polic", "permitted", "can_use", "authorized", "deny")
-"""One of these stands in every name that `_RULES` matches."""
 _LEFT_OUT = re.compile(r"^_*(?:dropped|removed|missing|denied|blocked|hidden|unknown|skipped)_")
 _MODES = re.compile(r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$")
 
@@ -123,7 +121,7 @@ def _is_toolset(node: ast.expr) -> bool:
 HAZARD = Hazard(
     "CKT11", "permission-removes-tool", "A", "warning",
     source=(
-        Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",), also=(_RULE_WORDS,)),
+        Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)),
         Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(("mode", "read_only", "is_planning"),)),
     ),
     requests=(RequestRule("change", _moded, 45),), confirmed_by=("tools_changed",),

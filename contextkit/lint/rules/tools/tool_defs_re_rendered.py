@@ -55,6 +55,8 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 _AGAIN = re.compile(
     r"^_*(?:\w+_)?(?:refresh|reconnect|reload|restart|rebuild|resync|re_?register|re_?initiali[sz]e)(?:_\w+)?$|^_*(?:on|handle)_(?:\w+_)?(?:list_)?changed$"
 )
+_IN_AGAIN = ("refresh", "reconnect", "reload", "restart", "rebuild", "resync", "register", "initiali", "changed")
+"""One of these stands in every name that `_AGAIN` matches."""
 _OWNERS = ("self", "cls", "session", "state")
 _COPIES = ("list", "dict", "set", "tuple", "sorted", "get", "copy", "deepcopy")
 
@@ -92,7 +94,7 @@ def _is_made(value: ast.expr) -> bool:
 
 HAZARD = Hazard(
     "CKT10", "tool-defs-re-rendered", "A", "warning",
-    source=(Pattern((ast.FunctionDef, ast.AsyncFunctionDef), _again, ("tool",), is_near=True),),
+    source=(Pattern((ast.FunctionDef, ast.AsyncFunctionDef), _again, _IN_AGAIN, is_near=True),),
     requests=(RequestRule("change", _rendered, 90),),
     confirmed_by=("tools_changed",),
 )  # fmt: skip

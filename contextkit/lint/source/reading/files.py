@@ -50,11 +50,10 @@ def source_files(paths: Iterable[str | Path], config: LintConfig, left_out: Call
 
 
 def _found(paths: Iterable[str | Path], config: LintConfig, left_out: Callable[[str], None] | None) -> Iterator[SourceFile]:
-    seen, folders = set[str](), dict[str, str]()
+    seen = set[str]()
     for path in map(Path, paths):
         wants_tests = config.tests or not _TESTS.isdisjoint(path.absolute().parts)
-        for found in sorted(_under(path, config, folders)):
-            real = _real(found, folders)
+        for found, real in sorted(_under(path, config)):
             if real in seen:
                 continue
             if not wants_tests and _TEST.search(found, len(str(path))):
@@ -87,38 +86,55 @@ def _folder_of_top(file: SourceFile) -> str:
     return folder if not n_levels else folder.rsplit(os.sep, n_levels)[0]
 
 
-def _real(path: str, folders: dict[str, str]) -> str:
-    """Where something is found without links; a folder is looked up once for all that is in it."""
-    if os.path.islink(path):  # noqa: PTH114
-        return os.path.realpath(path)
-    folder, name = os.path.split(path)
-    real = folders.get(folder)
-    if real is None:
-        real = folders[folder] = os.path.realpath(folder)
-    return os.path.join(real, name)  # noqa: PTH118
+_Found = tuple[str, str]
+"""A path, and the same without links."""
 
 
-def _under(path: Path, config: LintConfig, reals: dict[str, str]) -> Iterator[str]:
+def _under(path: Path, config: LintConfig) -> Iterator[_Found]:
+    """The files under a path; a folder reached again through a link is not entered."""
+    top = str(path), os.path.realpath(path)
     if not path.is_dir():
-        yield str(path)
+        yield top
         return
-    entered: set[str] = set()
-    for folder, folders, names in os.walk(path, followlinks=True):
-        real = reals[folder] = _real(folder, reals)
+    entered, waiting = set[str](), [top]
+    while waiting:
+        folder, real = waiting.pop()
         if real in entered:
-            folders.clear()
             continue
         entered.add(real)
-        folders[:] = sorted(name for name in folders if _is_entered(folder, name, config))
-        for name in names:
-            if name.endswith((".py", ".pyi")) and not name.endswith(".pyi"):
-                full = os.path.join(folder, name)  # noqa: PTH118
-                if not _is_excluded(full, config):
-                    yield full
+        inside: list[_Found] = []
+        for entry in _entries(folder):
+            name, found = entry.name, entry.path
+            if name.endswith(".py") and not _is_folder(entry):
+                if not _is_excluded(found, config):
+                    yield found, _without_links(entry, real)
+            elif _is_folder(entry) and _is_entered(found, name, config):
+                inside.append((found, _without_links(entry, real)))
+        waiting += sorted(inside, reverse=True)
 
 
-def _is_entered(folder: str, name: str, config: LintConfig) -> bool:
-    return name not in SKIPPED and _TEMPLATE not in name and not _is_excluded(os.path.join(folder, name), config)  # noqa: PTH118
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What stands in a folder; nothing in one that may not be looked into."""
+    try:
+        with os.scandir(folder) as entries:
+            return [*entries]
+    except OSError:
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def _without_links(entry: os.DirEntry[str], folder: str) -> str:
+    return os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(folder, entry.name)  # noqa: PTH118
+
+
+def _is_entered(path: str, name: str, config: LintConfig) -> bool:
+    return name not in SKIPPED and _TEMPLATE not in name and not _is_excluded(path, config)
 
 
 def _is_excluded(path: str, config: LintConfig) -> bool:

@@ -6,6 +6,7 @@ Takes the walk's state, gives the handler of calls; every name it knows stands i
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
 from contextkit.lint.source.summary import CLEAN, Called, Parameter, Value
@@ -13,7 +14,7 @@ from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.arrivals import ADDERS, MEETING
 from contextkit.lint.source.walk.dumps import Dumps
 from contextkit.lint.source.walk.expressions import is_clock_format, is_day_format
-from contextkit.lint.source.walk.pieces import KnownCall, last_name, word_of
+from contextkit.lint.source.walk.pieces import FOREIGN, OURS, KnownCall, last_name, word_of
 
 _LISTS = frozenset({"list", "tuple"})
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
@@ -31,14 +32,29 @@ _COPIES = frozenset({"replace", "copy", "model_copy", "evolve", "update"})
 """Their keywords are fields of what is copied."""
 _TAKERS = frozenset({"pop", "popleft", "index"})
 """Methods whose first argument says which item, and is no part of it."""
+_MESSAGES = frozenset({"Message", "ChatMessage", "InputMessage"})
+"""Classes whose text arrives as what their `role` says."""
 _SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join", "map", "partial"}
 """Last names of calls whose result is worked out from more than their arguments."""
+
+
+def last_parts(*tables: Iterable[str]) -> frozenset[str]:
+    """`now` of `datetime.now`, for each name in some tables."""
+    return frozenset(name.rpartition(".")[2] for table in tables for name in table)
+
+
+TOLD = last_parts(
+    sources.CALLS, sources.METHODS, sources.RETRIEVER_METHODS, sources.GIT, sanitizers.CALLS, sanitizers.ANSWERED, sanitizers.JSON_DUMPS,
+    sanitizers.CLEAN_CALLS, sanitizers.CLEAN_METHODS, sanitizers.TEXT_CALLS, sinks.MODEL_METHODS, sinks.MODEL_CALLS, sinks.CONSTRUCTORS,
+    MEETING, _SPECIAL, _MESSAGES,
+)  # fmt: skip
+"""Last parts of all names that a table tells of."""
 
 
 class Calls(Dumps):
     """The handler of calls."""
 
-    __slots__ = ("call_sinks", "call_sources", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "tool_loops")
+    __slots__ = ("call_sinks", "call_sources", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops")
 
     call_sources: dict[str, Kind]
     method_sources: dict[str, Kind]
@@ -69,9 +85,9 @@ class Calls(Dumps):
         keywords = [table[type(keyword.value)](keyword.value) for keyword in node.keywords] if node.keywords else []
         if keywords and last in _ORDERING:
             keywords = [CLEAN] * len(keywords)
-        if keywords and ast.keyword in self.watched_types:
+        if keywords and ast.keyword in table:  # only where a pattern asks for them
             for keyword in node.keywords:
-                self.show(keyword)
+                table[ast.keyword](keyword)
         called = self.dotted(func), last, kind is ast.Attribute
         known = self.known_calls.get(called)
         if known is None:
@@ -88,6 +104,13 @@ class Calls(Dumps):
     """Full name, last name and whether it is a method → what the tables say of such a call."""
 
     def _known(self, name: str, last: str, is_method: bool) -> KnownCall:
+        """What the tables say of a call; most names stand in none of them."""
+        is_told = last in self.told or name.rpartition(".")[2] in self.told or sinks.TOOL_MAKERS.match(last)
+        if not is_told:
+            return OURS if name and self.is_ours(name) else FOREIGN
+        return self._told(name, last, is_method)
+
+    def _told(self, name: str, last: str, is_method: bool) -> KnownCall:
         arguments, is_named = self._arguments_of(name, last)
         is_source = name in self.call_sources or (is_method and (last in self.method_sources or last in sources.RETRIEVER_METHODS))
         mends = self.sanitizing.get(name) or self.sanitizing.get(last)
@@ -102,6 +125,9 @@ class Calls(Dumps):
             is_common=is_common, is_ours=is_ours, is_text=last in sanitizers.TEXT_CALLS,
             arguments=arguments, is_named=is_named, mends=mends,
         )  # fmt: skip
+
+    told: frozenset[str]
+    """Last parts of all names that a table or the config tells of."""
 
     def show(self, node: ast.AST) -> None:
         """Shows a node to the patterns that ask for its type."""
@@ -300,6 +326,6 @@ class Calls(Dumps):
             found = sinks.CONSTRUCTORS.get(pair) or sinks.CONSTRUCTORS.get(last)
         if found is None and sinks.TOOL_MAKERS.match(last):
             found = sinks.TOOL_ARGUMENTS
-        if found is None and last in {"Message", "ChatMessage", "InputMessage"}:
+        if found is None and last in _MESSAGES:
             found = {}
         return found or {}, True

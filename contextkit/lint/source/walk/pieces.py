@@ -237,6 +237,12 @@ class KnownCall(NamedTuple):
     """What no longer varies in its result."""
 
 
+FOREIGN = KnownCall(False, False, True, True, False, False, {}, True, None)
+"""A call of which nothing is known."""
+OURS = FOREIGN._replace(is_ours=True)
+"""A call of which no more is known than that it may be of the linted tree."""
+
+
 def takes_prompts(name: str) -> bool:
     """Whether a call of this name means a prompt by `instructions=` or `tools=`."""
     return sinks.TAKES_PROMPTS.search(name) is not None and sinks.STORES.match(name) is None

@@ -14,6 +14,7 @@ from typing import Any
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
+from contextkit.lint.source.walk.calls import TOLD, last_parts
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.pieces import as_meant, forget, keeps_its_result, last_name, made_by, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
@@ -44,10 +45,11 @@ class Walk(Watching):
         self.look_for(patterns)
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
+        self.told = TOLD | last_parts(calls, mends, met) if calls or mends or met else TOLD
         self.known_calls, self.known_roots, self.display = {}, frozenset(), (None, {})
         self.global_names, self.returns_to, self.returns_name = frozenset(), None, ""
         self.plain: dict[type, Handler] = {**self.handlers(), **self.statements(), ast.Call: self.call}
-        self.table = self.plain
+        self.table = self.watched = self.quiet = self.plain
 
     known_roots: frozenset[str]
     """The packages of the tree that is linted."""
@@ -96,7 +98,7 @@ class Walk(Watching):
     def close(self) -> None:
         """Lets go of the last file, and of the circle through its own handlers: nothing is left for garbage collection."""
         forget()
-        for made in (self.plain, self.watches, self.shown, self.table):
+        for made in (self.plain, self.watches, self.shown, self.watched, self.quiet):
             made.clear()
 
     def _comments(self) -> None:
@@ -157,9 +159,10 @@ class Walk(Watching):
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
         """Statement after statement."""
-        table = self.table
+        marks, quiet, watched = self.marks, self.quiet, self.watched
         for statement in statements:
             self.statement = statement
+            self.table = table = watched if marks[statement.end_lineno] > marks[statement.lineno - 1] else quiet  # type: ignore[index]
             table[type(statement)](statement)
 
     def branch(self, node: ast.If) -> Value:
@@ -258,6 +261,8 @@ class Walk(Watching):
 
     def define(self, node: AnyFunction) -> Value:
         """A function: its body waits until what stands around it has been walked."""
+        if node.decorator_list:  # they stand above its first line
+            self.table = self.watched
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.decorator_list):
             self.table[type(default)](default)
         scope = self.scope
@@ -293,7 +298,6 @@ class Walk(Watching):
         else:
             scope = Scope(function, node, {}, {}, owner)
         self.scope, self.loops, self.branches = scope, [], []
-        self.look_inside(node)
         self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
         self.choices, self.tool_loops, self.stored = [], 0, {}
         self._parameters(node, is_method=bool(owner) and outer.node is None)

@@ -1,84 +1,80 @@
-"""Which patterns may match a file, and a function in it, by the words that stand there: made ready once for all files.
+"""Which patterns may match a file, a statement and a node, by the words that stand there: made ready once for all files.
 
 Takes patterns, gives numbers with a bit for each of them; knows nothing of syntax and of what a pattern looks for.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import chain
+from operator import or_
 from typing import Any, NamedTuple
 
 from contextkit.lint.source.rule import Hit, Pattern
-from contextkit.lint.source.watch.words import Words, longest_name
+from contextkit.lint.source.watch.words import EVERYWHERE, Group, Words
 
-MARKED, FROZEN, SILENCED = b"cache_control", b"frozen", (b"noqa", b"NOQA")
+MARKED, FROZEN, SILENCED = (b"cache_control",), (b"frozen",), ((b"noqa",), (b"NOQA",))
 """Words the walk itself asks for."""
+FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef})
+SELDOM = FUNCTIONS | {
+    ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler, ast.Delete, ast.ListComp, ast.GeneratorExp, ast.IfExp,
+}  # fmt: skip
+"""Nodes that are asked about wherever they stand; all others only in statements with words that tell of them."""
+Groups = tuple[Group, ...]
 CodedPattern = tuple[str, Pattern]
 """A hazard's code and one of its patterns."""
-Group = tuple[bytes, ...]
-"""Words of which one is enough."""
-Wanted = tuple[str, Callable[[Any, Any], Iterable[Hit]], tuple[Group, ...]]
-"""A hazard's code, how it is looked for, and groups of words of which one each stands in the node."""
+
+
+class Wanted(NamedTuple):
+    """A pattern that asks for a type of node."""
+
+    needed: int
+    """Bits of the groups of words of which one each stands in the node."""
+    tested: int
+    """Bits of those of which one each stands in its condition."""
+    code: str
+    """Of the hazard."""
+    find: Callable[[Any, Any], Iterable[Hit]]
+    """How it is looked for."""
 
 
 class Asking(NamedTuple):
     """The patterns that ask for a type of node."""
 
     plain: list[Wanted]
-    """Those asked about each node."""
+    """Those asked about each node their words stand in."""
     named: dict[str, list[Wanted]]
     """A name a node has itself → those asked only about nodes that have it."""
-    tested: list[tuple[tuple[Group, ...], Wanted]]
-    """Those asked only where words stand in the condition, with those words."""
+    tested: list[Wanted]
+    """Those asked only where words stand in the condition."""
+    bits: int
+    """Of all groups of words they have: a node with none of those is asked nothing; 0 where one of them has none."""
 
 
 class _Row(NamedTuple):
-    """A pattern and its words."""
+    """A pattern and the bits of its groups of words."""
 
-    code: str
-    """Of the hazard."""
     pattern: Pattern
     """It."""
-    words: Group
-    """Those of which one stands in its file; empty where the node itself is asked."""
-    near: tuple[Group, ...]
-    """Groups of which one each stands in the node itself; its names, where it asks for some."""
-    tested: tuple[Group, ...]
-    """Groups of which one each stands in the node's condition, and so in the node."""
-    needed: tuple[int, ...]
-    """Bits of the names in the words, and in each of those groups."""
-
-
-_Written = tuple[int, tuple[tuple[bytes, int], ...]]
-"""Of a group of words: the bits of those that are a part of a name; the others, each with the bits of its longest name."""
-
-
-class Gate(NamedTuple):
-    """What patterns that look for the same words in a node have in common."""
-
-    bits: tuple[int, ...]
-    """Of the names in each group of their words."""
-    written: tuple[_Written, ...]
-    """The groups that do not stand everywhere their names do."""
-    rows: int
-    """The patterns, a bit for each."""
+    in_file: int
+    """Of all of them: one of each stands in a file it can match."""
+    told_by: int
+    """Of the one that tells which statements to look at; 0 for a pattern that asks for what is seldom met, all for one without words."""
+    wanted: Wanted
+    """What is asked of a node."""
 
 
 class Patterns:
     """Patterns, each a row with a bit, and the words each is looked for by."""
 
     def __init__(self, patterns: Iterable[CodedPattern]) -> None:
-        coded = [(code, pattern, _encoded((pattern.words, *pattern.also))) for code, pattern in patterns]
-        every = {word for _, one, groups in coded for group in (*groups, *_encoded((*one.tested, one.names))) for word in group}
-        self.words = Words(map(longest_name, (*every, MARKED, FROZEN, *SILENCED)))
+        coded = [(code, pattern, *_groups_of(pattern)) for code, pattern in patterns]
+        self.words = Words([MARKED, FROZEN, *SILENCED, *(group for _, _, *groups in coded for group in chain(*groups))])
         self.rows = [self._row(*one) for one in coded]
-        self.every_row = (1 << len(self.rows)) - 1
         self.asking = self._rows_by(lambda one: one.pattern.nodes)
-        self._gates = [self._gate(near, rows) for near, rows in self._rows_by(lambda one: ((*one.tested, *one.near),)).items()]
-        self._named = [*self._rows_by(lambda one: one.needed).items()]
-        whole = self._rows_by(lambda one: filter(None, (one.words,)))
-        self._written = [((self._split_by_names(words),), rows) for words, rows in whole.items() if any(map(_is_written, words))]
+        self._in_file = [*self._rows_by(lambda one: (one.in_file,)).items()]
 
     def _rows_by(self, keys: Callable[[_Row], Iterable[Any]]) -> dict[Any, int]:
         """The patterns that have a key in common."""
@@ -88,54 +84,33 @@ class Patterns:
                 found[key] = found.get(key, 0) | 1 << at
         return found
 
-    def _row(self, code: str, pattern: Pattern, groups: tuple[Group, ...]) -> _Row:
-        names, tested = _encoded((pattern.names,)), _encoded(pattern.tested)
-        near = names if pattern.names else tuple(filter(None, groups if pattern.is_near else groups[1:]))
-        near = tuple(sorted(near, key=len))  # what is soon found missing first
-        needed = tuple(map(self.bits, filter(None, (*groups, *tested, *names))))
-        return _Row(code, pattern, () if pattern.is_near else groups[0], near, tested, needed)
+    def _row(self, code: str, pattern: Pattern, words: Groups, near: Groups, tested: Groups) -> _Row:
+        bits = self.words.bits
+        told_by = 0 if SELDOM.issuperset(pattern.nodes) else bits(*(*near, *tested)[:1]) or EVERYWHERE
+        return _Row(pattern, bits(*words, *near, *tested), told_by, Wanted(bits(*near), bits(*tested), code, pattern.find))
 
-    def _gate(self, near: tuple[Group, ...], rows: int) -> Gate:
-        written = tuple(self._split_by_names(group) for group in near if any(map(_is_written, group)))
-        return Gate(tuple(map(self.bits, near)), written, rows)
-
-    def _split_by_names(self, group: Group) -> _Written:
-        names = tuple(word for word in group if not _is_written(word))
-        return self.bits(names), tuple((word, self.bits((word,))) for word in group if _is_written(word))
-
-    def bits(self, words: Group) -> int:
-        """The bits of the names in some words."""
-        bits = 0
-        for word in words:
-            bits |= self.words.bits[longest_name(word)]
-        return bits
-
-    def in_file(self, source: bytes, standing: int) -> int:
+    def in_file(self, standing: int) -> int:
         """The patterns whose words stand in a file."""
-        rows = self.every_row
-        for bits, those in self._named:
-            if not bits & standing:
-                rows &= ~those
-        for groups, those in self._written:
-            if those & rows and not _stand_in(source, standing, groups):
-                rows &= ~those
+        rows = 0
+        for needed, those in self._in_file:
+            if needed & standing == needed:
+                rows |= those
         return rows
 
-    def gates(self, rows: int) -> list[Gate]:
-        """What some patterns look for in a node."""
-        return [Gate(gate.bits, gate.written, gate.rows & rows) for gate in self._gates if gate.rows & rows]
+    def told_by(self, rows: int) -> int:
+        """The groups of words of which one stands in each statement that one of some patterns can match."""
+        return reduce(or_, (self.rows[at].told_by for at in _places(rows)), 0)
 
     def ask(self, rows: int) -> Asking:
         """How some patterns that ask for the same type of node are looked for."""
-        asking = Asking([], {}, [])
-        for one in map(self.rows.__getitem__, _places(rows)):
-            code, find, names = one.code, one.pattern.find, one.pattern.names
-            for name in names:
-                asking.named.setdefault(name, []).append((code, find, ()))
-            if one.tested and not names:
-                asking.tested.append((one.tested, (code, find, one.near)))
-            elif not names:
-                asking.plain.append((code, find, one.near))
+        those = [self.rows[at] for at in _places(rows)]
+        bits = [one.wanted.needed | one.wanted.tested for one in those]
+        asking = Asking([], {}, [], reduce(or_, bits) if all(bits) else 0)
+        for one in those:
+            for name in one.pattern.names:
+                asking.named.setdefault(name, []).append(one.wanted)
+            if not one.pattern.names:
+                (asking.tested if one.wanted.tested else asking.plain).append(one.wanted)
         return asking
 
 
@@ -145,50 +120,15 @@ def made_ready(patterns: tuple[CodedPattern, ...]) -> Patterns:
     return Patterns(patterns)
 
 
-def rows_in(text: bytes, standing: int, gates: Iterable[Gate]) -> int:
-    """The patterns whose words stand in a part of a file, of whose names it is known which words they hold."""
-    rows = 0
-    for bits, written, those in gates:
-        for part in bits:
-            if not part & standing:
-                break
-        else:
-            if not written or _stand_in(text, standing, written):
-                rows |= those
-    return rows
+def _groups_of(pattern: Pattern) -> tuple[Groups, Groups, Groups]:
+    """The groups of words of which one each stands in the file, in the node, in its condition."""
+    names = () if pattern.is_near or pattern.also else (pattern.names,)
+    near = _encoded((*((pattern.words,) if pattern.is_near else ()), *pattern.also, *names))
+    return _encoded((pattern.words,)), near, _encoded(pattern.tested)
 
 
-def _stand_in(text: bytes, standing: int, groups: tuple[_Written, ...]) -> bool:
-    """Whether a word of each group stands in a text."""
-    for names, words in groups:
-        if names & standing:
-            continue
-        for word, bits in words:
-            if bits & standing and word in text:
-                break
-        else:
-            return False
-    return True
-
-
-def holds(text: bytes, groups: tuple[Group, ...]) -> bool:
-    """Whether a word of each group stands in a text."""
-    for group in groups:
-        for word in group:
-            if word in text:
-                break
-        else:
-            return False
-    return True
-
-
-def _encoded(groups: Iterable[Iterable[str]]) -> tuple[Group, ...]:
-    return tuple(tuple(word.encode() for word in words) for words in groups)
-
-
-def _is_written(word: bytes) -> bool:
-    """Whether a word is more than a part of a name, so that it need not stand where its name does."""
-    return longest_name(word) != word
+def _encoded(groups: Iterable[Iterable[str]]) -> Groups:
+    return tuple(tuple(word.encode() for word in words) for words in groups if words)
 
 
 def _places(rows: int) -> Iterator[int]:

@@ -1,101 +1,79 @@
-"""Which parts of names stand in a text, as bits: what was learnt of a name is kept for the next text.
+"""Where words stand in a file: all of them found in one pass, then asked for by place.
 
-Takes words and source, gives numbers; knows nothing of syntax. Capital and small letters are the same here.
+Takes groups of words and source, gives bits, one for each group; knows nothing of syntax and of what the words are looked for.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from functools import lru_cache, reduce
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import accumulate
 from operator import or_
 
-_SPACED = bytes(ord(chr(at).lower()) if at < 128 and (chr(at).isalnum() or at == 95) else at if at >= 128 else 32 for at in range(256))
-"""Every byte that cannot stand in a name becomes a space, every capital letter a small one."""
-_MOST_NAMES = 1_000_000
-"""Names remembered at most."""
-_SHORTEST = 3
-"""Letters of a word at least: three that follow one another say which words may stand in a name."""
-ANYWHERE = 1
-"""The bit of a text that holds no name: it may stand anywhere."""
+from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-_Letters = tuple[int, int, int]
-
-
-@lru_cache(maxsize=10_000)
-def longest_name(text: bytes) -> bytes:
-    """The longest part of a text that stands in a name wherever the text stands, in small letters; empty for one of two letters.
-
-    >>> longest_name(b"Messages.create("), longest_name(b"if x != ")
-    (b'messages', b'')
-    """
-    name = max(text.translate(_SPACED).split(), key=len, default=b"")
-    return name if len(name) >= _SHORTEST else b""
+Group = tuple[bytes, ...]
+"""Words of which one is enough."""
+EVERYWHERE = -1
+"""The bits of a group that every line has a word of."""
 
 
 class Words:
-    """Parts of names to look for, in small letters, at least three of them, each with a bit.
+    """Groups of words to look for, each with a bit.
 
-    >>> words = Words({b"tool", b"ool", b"cache"})
-    >>> Names(words).words_in(b"TOOLS = my_tools[-1]") == ANYWHERE | words.bits[b"tool"] | words.bits[b"ool"]
-    True
+    >>> words = Words([(b"tool", b"agent"), (b"cache",)])
+    >>> here = words.found_in(b"tools = cache()")
+    >>> here.within(0, 15) == words.bits((b"tool", b"agent")) | words.bits((b"cache",)), here.within(0, 7) == words.bits((b"cache",))
+    (True, False)
     """
 
-    def __init__(self, words: Iterable[bytes]) -> None:
-        wanted = sorted({*words} - {b""})
-        self.bits = {b"": ANYWHERE, **{word: ANYWHERE << at for at, word in enumerate(wanted, 1)}}
-        self.having = self._by_rarest(wanted)
-        self.rarest = frozenset(self.having)
+    def __init__(self, groups: Iterable[Group]) -> None:
+        self._bits = {group: 1 << at for at, group in enumerate(dict.fromkeys(groups))}
+        words = sorted({word for group in self._bits for word in group})
+        self._of_word = [sum(bit for group, bit in self._bits.items() if word in group) for word in words]
+        self._search = BytesAhoCorasick(words, implementation=Implementation.DFA)
 
-    def _by_rarest(self, words: Iterable[bytes]) -> dict[_Letters, list[tuple[bytes, int]]]:
-        """Three letters → the words, with their bits, in which no others are rarer: a name without those holds none of them."""
-        common = Counter(letters for word in words for letters in _letters(word))
-        found: dict[_Letters, list[tuple[bytes, int]]] = {}
-        for word in words:
-            found.setdefault(min(_letters(word), key=common.__getitem__), []).append((word, self.bits[word]))
-        return found
+    def bits(self, *groups: Group) -> int:
+        """The bits of some groups."""
+        return reduce(or_, map(self._bits.__getitem__, groups), 0)
 
-
-class Names:
-    """The names met so far, and which words stand in each."""
-
-    def __init__(self, words: Words) -> None:
-        self.words = words
-        self.holding: dict[bytes, int] = {}
-        self.telling = set[bytes]()
-
-    def words_in(self, text: bytes) -> int:
-        """The bits of the words that stand in a text."""
-        names = set(text.translate(_SPACED).split())
-        new = names.difference(self.holding)
-        if new:
-            self._learn(new)
-        return self._of(names & self.telling)
-
-    def words_in_part(self, text: bytes) -> int:
-        """The same for a part of a text that was looked at before."""
-        return self._of(self.telling.intersection(text.translate(_SPACED).split()))
-
-    def _of(self, names: Iterable[bytes]) -> int:
-        return reduce(or_, map(self.holding.__getitem__, names), ANYWHERE)
-
-    def _learn(self, names: set[bytes]) -> None:
-        if len(self.holding) > _MOST_NAMES:
-            names |= self.holding.keys()
-            self.holding.clear()
-            self.telling.clear()
-        among, having = self.words.rarest.intersection, self.words.having
-        for name in names:
-            bits = 0
-            for letters in among(zip(name, name[1:], name[2:], strict=False)):
-                for word, bit in having[letters]:
-                    if word in name:
-                        bits |= bit
-            self.holding[name] = bits
-            if bits:
-                self.telling.add(name)
+    def found_in(self, source: bytes) -> Standing:
+        """Where they stand in a file."""
+        found = self._search.find_matches_as_indexes(source, overlapping=True)
+        return Standing([word for word, _, _ in found], [end for _, _, end in found], self._of_word)
 
 
-def _letters(word: bytes) -> Iterator[_Letters]:
-    """Each three letters that follow one another."""
-    return zip(word, word[1:], word[2:], strict=False)
+class Standing:
+    """Where words stand in one file."""
+
+    __slots__ = ("_ends", "_of_word", "_words")
+
+    def __init__(self, words: list[int], ends: list[int], of_word: Sequence[int]) -> None:
+        self._words, self._ends, self._of_word = words, ends, of_word
+
+    def anywhere(self) -> int:
+        """The bits of the groups that have a word in the file."""
+        return self._groups(set(self._words))
+
+    def within(self, start: int, end: int) -> int:
+        """The bits of those that have one in a part of it, from the offset of its first byte to the one behind its last."""
+        ends = self._ends
+        first = bisect_right(ends, start)
+        if first == len(ends) or ends[first] > end:
+            return 0
+        return self._groups({*self._words[first : bisect_right(ends, end, first)]})
+
+    def up_to_line(self, groups: int, starts: Sequence[int]) -> Sequence[int]:
+        """How many words of some groups stand in the lines up to each, from 0 lines on; `starts` are the offsets of the lines."""
+        if groups == EVERYWHERE:
+            return range(len(starts) + 1)
+        counts = [0] * (len(starts) + 1)
+        telling = {word for word in set(self._words) if self._of_word[word] & groups}
+        ends = [end for word, end in zip(self._words, self._ends, strict=True) if word in telling] if telling else []
+        for end in ends:
+            counts[bisect_left(starts, end)] += 1
+        return [*accumulate(counts)]
+
+    def _groups(self, words: Iterable[int]) -> int:
+        return reduce(or_, map(self._of_word.__getitem__, words), 0)
