@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -49,13 +49,21 @@ class LintConfig:
         >>> LintConfig(select=("CKS",), ignore=("CKS02",)).is_selected("CKS01")
         True
         """
-        chosen = max((len(name) for name in self.select if code.startswith(name)), default=-1)
-        dropped = max((len(name) for name in self.ignore if code.startswith(name)), default=-1)
+        chosen, dropped = _longest(self.select, code), _longest(self.ignore, code)
         if code != "CK000" and (chosen < 0 or dropped >= chosen):
             return False
         if code == "CK000" and dropped == len(code):
             return False
         return not file or not any(_is_meant(file, glob) and code.startswith(names) for glob, names in self.per_file_ignores.items())
+
+
+def _longest(names: Iterable[str], code: str) -> int:
+    """The length of the longest name a code begins with, -1 where it begins with none."""
+    longest = -1
+    for name in names:
+        if code.startswith(name) and len(name) > longest:
+            longest = len(name)
+    return longest
 
 
 def _is_meant(file: str, glob: str) -> bool:

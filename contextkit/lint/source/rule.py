@@ -147,9 +147,9 @@ class View(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """A shape in the syntax."""
+    """A shape in the syntax; each is like no other one, as its function is."""
 
     nodes: tuple[type[ast.AST], ...]
     """Which nodes to be shown."""

@@ -17,6 +17,10 @@ _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.
                           ast.Dict, ast.DictComp})  # fmt: skip
 """Expressions that may be a list of messages or tools made from another one, or say in which order a mapping was filled."""
 
+_NAMES = frozenset({ast.Name, ast.Attribute})
+_MAKE = _NAMES | {ast.Call, ast.Await, ast.BoolOp, ast.IfExp}
+"""Expressions that may make an object, or be a function or class."""
+
 
 class Assignments(Calls):
     """The handlers of assignments and `return`."""
@@ -90,8 +94,7 @@ class Assignments(Calls):
         scope.env[name] = value
         scope.types.pop(name, None)
         kind = type(node)
-        made = self._class_of(_made_where_none_was(node))
-        if made:
+        if kind in _MAKE and (made := self._class_of(_made_where_none_was(node))):
             scope.types[name] = made
         if kind is ast.Call or (kind is ast.Await and type(node.value) is ast.Call):  # type: ignore[attr-defined]
             self.fresh[name] = self.loop()
@@ -110,9 +113,13 @@ class Assignments(Calls):
 
     def _class_of(self, node: ast.expr) -> str:
         """The full name of the class an expression makes one of, or of the function or class it is; empty where nothing says."""
-        kind = type(node)
-        is_call = kind is ast.Call or (kind is ast.Await and type(node.value) is ast.Call)  # type: ignore[attr-defined]
-        made = self.dotted(node) if is_call or kind is ast.Name or kind is ast.Attribute else ""
+        if type(node) is ast.Await and type(node.value) is ast.Call:
+            node = node.value
+        is_call = type(node) is ast.Call
+        if is_call and self.called[0] is node.func:  # type: ignore[attr-defined]
+            made = self.called[1]
+        else:
+            made = self.dotted(node) if is_call or type(node) in _NAMES else ""
         return "" if not made or made[0] == "?" or (is_call and self.gives_unknown(made)) else made
 
     def _is_tested(self, name: str) -> bool:
@@ -149,8 +156,7 @@ class Assignments(Calls):
             if not self.probing:
                 is_once = scope.function.is_once and not self.loops
                 self.module.attributes.setdefault((scope.owner, target.attr), []).append((value, is_once))
-            made = self._class_of(_made_where_none_was(node))
-            if made:
+            if type(node) in _MAKE and (made := self._class_of(_made_where_none_was(node))):
                 self.class_types.setdefault((scope.owner, target.attr), made)
         scope.env[f"{holder.id}.{target.attr}"] = value
 

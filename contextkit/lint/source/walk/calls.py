@@ -54,7 +54,12 @@ TOLD = last_parts(
 class Calls(Dumps):
     """The handler of calls."""
 
-    __slots__ = ("call_sinks", "call_sources", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops")
+    __slots__ = (
+        "call_sinks", "call_sources", "called", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops",
+    )  # fmt: skip
+
+    called: tuple[ast.expr | None, str]
+    """The function of the call that was evaluated last, and its full name."""
 
     call_sources: dict[str, Kind]
     method_sources: dict[str, Kind]
@@ -89,6 +94,7 @@ class Calls(Dumps):
             for keyword in node.keywords:
                 table[ast.keyword](keyword)
         called = self.dotted(func), last, kind is ast.Attribute
+        self.called = func, called[0]
         known = self.known_calls.get(called)
         if known is None:
             known = self.known_calls[called] = self._known(*called)
@@ -279,7 +285,7 @@ class Calls(Dumps):
         """A call of the linted tree: said by its number, so that the linking can look inside."""
         arguments: list[tuple[int | str, Value]] = []
         texts: list[tuple[int | str, str]] = []
-        is_spread = any(not keyword.arg for keyword in node.keywords) or any(type(argument) is ast.Starred for argument in node.args)
+        is_spread = None in [keyword.arg for keyword in node.keywords] or ast.Starred in [type(argument) for argument in node.args]
         for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
             if value or is_spread:  # what is given by its place is not among what is spread out
                 arguments.append(("*" if type(argument) is ast.Starred else place, value))

@@ -13,11 +13,13 @@ from typing import NamedTuple, ParamSpec, TypeVar, cast
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.tables import sinks
 
-_OTHERS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
-"""What has nodes of its own."""
+_ENDS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.Constant})
+"""What has nodes of its own, or none."""
 _PLAIN = frozenset({"id", "attr", "arg", "name", "asname", "module", "level", "names", "ctx", "op", "ops", "lineno", "kind", "conversion",
                     "type_comment", "type_ignores", "is_async", "simple", "tag", "str", "rest", "kwd_attrs", "cls_name"})  # fmt: skip
 """Fields that hold no node, or one that says how its parent is used: `ctx`, `op`."""
+_WITH_GAPS = frozenset({ast.Dict, ast.arguments})
+"""What has lists with a None for an item: `{**others}`, an argument without a default."""
 _WITH_NODES = {ast.Import: "names", ast.ImportFrom: "names"}
 """Where a field of such a name does hold nodes."""
 _WORD = 24
@@ -66,10 +68,11 @@ def walk(node: ast.AST) -> list[ast.AST]:
     """
     found, fields = [node], _FIELDS
     for part in found:
-        for name in fields[type(part)]:
+        kind = type(part)
+        for name in fields[kind]:
             value = getattr(part, name, None)
             if value.__class__ is list:
-                found += value if None not in value else [item for item in value if item is not None]
+                found += value if kind not in _WITH_GAPS else filter(None, value)
             elif value is not None:
                 found.append(value)
     return found
@@ -81,7 +84,7 @@ def children(node: ast.AST) -> list[ast.AST]:
     for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)
         if value.__class__ is list:
-            found += value if None not in value else [item for item in value if item is not None]
+            found += value if type(node) not in _WITH_GAPS else filter(None, value)
         elif value is not None:
             found.append(value)
     return found
@@ -114,7 +117,8 @@ def functions_in(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 def by_type(around: ast.AST) -> dict[type, list[ast.AST]]:
     """The nodes inside one, those of functions and classes inside it left out, by their type and in order."""
     found: dict[type, list[ast.AST]] = {}
-    waiting = children(around)[::-1]
+    waiting = children(around)
+    waiting.reverse()
     while waiting:
         node = waiting.pop()
         kind = type(node)
@@ -122,8 +126,10 @@ def by_type(around: ast.AST) -> dict[type, list[ast.AST]]:
             found[kind].append(node)
         else:
             found[kind] = [node]
-        if kind not in _OTHERS and _FIELDS[kind]:
-            waiting += reversed(children(node))
+        if kind not in _ENDS:
+            inside = children(node)
+            inside.reverse()
+            waiting += inside
     return found
 
 

@@ -26,6 +26,7 @@ _NOQA = re.compile(rb"#\s*noqa(?!\w)(?::\s*([A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _PROPERTIES = frozenset({"property", "cached_property", "computed_field", "hybrid_property"})
 _NAMES = frozenset({ast.Name, ast.Attribute})
+_IMPORTS = frozenset({ast.Import, ast.ImportFrom})
 Env = dict[str, Value]
 
 
@@ -45,6 +46,7 @@ class Walk(Watching):
         self.look_for(patterns)
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
+        self.called = None, ""
         self.told = TOLD | last_parts(calls, mends, met) if calls or mends or met else TOLD
         self.known_calls, self.known_roots, self.display = {}, frozenset(), (None, {})
         self.global_names, self.returns_to, self.returns_name = frozenset(), None, ""
@@ -89,7 +91,7 @@ class Walk(Watching):
         self._comments()
         self._names_of(tree.body)
         module.functions[MODULE_BODY] = self.scope.function
-        self.body(tree.body)
+        self.body([part for part in tree.body if type(part) not in _IMPORTS])
         if ast.Module in self.watched_types:
             self.show(tree)
         while self.waiting:
@@ -127,12 +129,12 @@ class Walk(Watching):
     def _names_of(self, body: Sequence[ast.stmt]) -> None:
         """Functions, classes and imports of a module, so that what stands above them finds them."""
         for node in body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                self.names[node.name] = f"{self.module.name}.{node.name}"
+            if isinstance(node, ast.ImportFrom):
+                self.import_from(node)
             elif isinstance(node, ast.Import):
                 self.import_names(node)
-            elif isinstance(node, ast.ImportFrom):
-                self.import_from(node)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                self.names[node.name] = f"{self.module.name}.{node.name}"
 
     def import_names(self, node: ast.Import) -> Value:
         """`import a.b as c`."""
