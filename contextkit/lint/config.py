@@ -49,7 +49,7 @@ class LintConfig:
         >>> LintConfig(select=("CKS",), ignore=("CKS02",)).is_selected("CKS01")
         True
         """
-        chosen, dropped = _longest(self.select, code), _longest(self.ignore, code)
+        chosen, dropped = _longest(self.select, code), _longest(self.ignore, code) if self.ignore else -1
         if code != "CK000" and (chosen < 0 or dropped >= chosen):
             return False
         if code == "CK000" and dropped == len(code):

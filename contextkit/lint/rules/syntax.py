@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 from contextkit.lint.source.rule import View
@@ -65,7 +66,7 @@ class Write:
 @kept(8)
 def inside(function: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes of a function, those of functions inside it left out."""
-    return tuple(node for nodes in by_type(function).values() for node in nodes)
+    return tuple(chain.from_iterable(by_type(function).values()))
 
 
 def unwrapped(node: ast.expr) -> ast.expr:

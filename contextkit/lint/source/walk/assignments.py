@@ -116,10 +116,8 @@ class Assignments(Calls):
         if type(node) is ast.Await and type(node.value) is ast.Call:
             node = node.value
         is_call = type(node) is ast.Call
-        if is_call and self.called[0] is node.func:  # type: ignore[attr-defined]
-            made = self.called[1]
-        else:
-            made = self.dotted(node) if is_call or type(node) in _NAMES else ""
+        is_known = is_call and self.called[0] is node.func  # type: ignore[attr-defined]
+        made = self.called[1] if is_known else self.dotted(node) if type(node) in _MAKE else ""
         return "" if not made or made[0] == "?" or (is_call and self.gives_unknown(made)) else made
 
     def _is_tested(self, name: str) -> bool:

@@ -102,7 +102,8 @@ class Calls(Dumps):
         if not known.is_clean:
             if not self.probing and (node.keywords or not known.is_plain):
                 self.meet_call(node, last, known, values, keywords)
-            result = self._result(node, known, called[0], last, receiver, values, keywords)
+            give = self._common if known.is_common else self._result
+            result = give(node, known, called[0], last, receiver, values, keywords)
         self.mid_conversation = before
         return result
 
@@ -152,9 +153,7 @@ class Calls(Dumps):
 
     def _result(self, node: ast.Call, known: KnownCall, name: str, last: str, receiver: Value, values: list[Value],
                 keywords: list[Value]) -> Value:  # fmt: skip
-        """What a call gives back."""
-        if known.is_common:
-            return self._common(node, known, name, last, receiver, values, keywords)
+        """What a call gives back that a table tells of."""
         if last in _COPIES:
             keywords = [CLEAN if key.arg in sources.ASIDE else value for key, value in zip(node.keywords, keywords, strict=True)]
         everything, is_method = receiver.union(*values, *keywords), type(node.func) is ast.Attribute
@@ -297,26 +296,22 @@ class Calls(Dumps):
                 arguments.append((keyword.arg or "**", value))
             if not value and keyword.arg and (word := word_of(keyword.value)):
                 texts.append((keyword.arg, word))
-        if receiver and type(node.func) is ast.Attribute:
+        func, function = node.func, self.scope.function
+        is_method = type(func) is ast.Attribute
+        if receiver and is_method:
             arguments.append(("self", receiver))
         words = tuple(texts) if arguments else ()
-        called = Called(name, tuple(arguments), self.site(node), self._is_fresh(node.func), self._is_once(), words)
-        value = self.number(called)
+        is_fresh = is_method and self._is_fresh(func.value)  # type: ignore[attr-defined]
+        is_once = function.is_once and not (self.loops and self.grows(self.loops[-1]))
+        value = self.number(Called(name, tuple(arguments), self.site(node), is_fresh, is_once, words))
         if not self.probing:
-            function = self.scope.function
             function.calls.extend(value)
             if self.loops:
                 function.in_loop |= value
         return value
 
-    def _is_once(self) -> bool:
-        return self.scope.function.is_once and not (self.loops and self.grows(self.loops[-1]))
-
-    def _is_fresh(self, func: ast.expr) -> bool:
-        """A method of an object made in the same breath, or in the same loop."""
-        if type(func) is not ast.Attribute:
-            return False
-        holder = func.value
+    def _is_fresh(self, holder: ast.expr) -> bool:
+        """Whether an object was made in the same breath, or in the same loop."""
         if type(holder) is ast.Name:
             return holder.id in self.fresh and self.fresh[holder.id] is self.loop()
         return type(holder) is ast.Call

@@ -24,7 +24,10 @@ _CLOCKS: frozenset[Kind] = frozenset({"clock", "date"})
 class Expressions(Displays):
     """Handlers of expressions: node → origins of its value."""
 
-    __slots__ = ("watched_types",)
+    __slots__ = ("imported", "watched_types")
+
+    imported: dict[tuple[str, str], Value]
+    """Name and the full name it stands for → what it is made of."""
 
     def handlers(self) -> dict[type, Handler]:
         """Node type → handler."""
@@ -75,12 +78,17 @@ class Expressions(Displays):
         if node.id in self.module.variables:
             return self.variable(node.id)
         full = self.names.get(node.id)
-        return self._imported(full) if full is not None and full != f"{self.module.name}.{node.id}" else CLEAN
+        if full is None:
+            return CLEAN
+        found = self.imported.get((node.id, full))
+        if found is None:
+            found = self.imported[node.id, full] = self._imported(node.id, full)
+        return found
 
-    def _imported(self, full: str) -> Value:
+    def _imported(self, name: str, full: str) -> Value:
         """A name another module of the tree made: its variable, if it is one."""
         tail = full.rpartition(".")[2]
-        if self.is_ours(full) and (tail.isupper() or tail.islower()):
+        if self.is_ours(full) and (tail.isupper() or tail.islower()) and full != f"{self.module.name}.{name}":
             return self.number(Global(full))
         return CLEAN
 
@@ -92,14 +100,15 @@ class Expressions(Displays):
             if found is not None:
                 return found
             if holder.id == self.scope.myself and self.scope.owner:
-                return self._field(node) or self.number(Attribute(f"{self.module.name}.{self.scope.owner}", node.attr))
+                told = self._field(node) if node.attr in _TOLD else CLEAN
+                return told or self.number(Attribute(f"{self.module.name}.{self.scope.owner}", node.attr))
             value = env.get(holder.id, CLEAN)
         else:
             value = self.table[type(holder)](holder)
         attribute = node.attr
         if attribute in sources.TEXT_PARTS:
             return self.by_day(value) if value and attribute in sources.DAY_FIELDS else value
-        return self._field(node) or self._of_known_class(node)
+        return (self._field(node) if attribute in _TOLD else CLEAN) or self._of_known_class(node)
 
     def _field(self, node: ast.Attribute) -> Value:
         """An attribute whose name says what it holds."""
@@ -254,6 +263,8 @@ class Expressions(Displays):
 
 
 _VARIABLE_TAILS = frozenset(name.rpartition(".")[2] for name in sources.ATTRIBUTES)
+_TOLD = _VARIABLE_TAILS | sources.FIELDS.keys()
+"""Names of attributes that a table tells of."""
 
 
 def is_day_format(node: ast.AST) -> bool:

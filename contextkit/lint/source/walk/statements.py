@@ -24,6 +24,7 @@ from contextkit.lint.source.watch.watching import Watching
 _FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
 _NOQA = re.compile(rb"#\s*noqa(?!\w)(?::\s*([A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_NONE = frozenset[str]()
 _PROPERTIES = frozenset({"property", "cached_property", "computed_field", "hybrid_property"})
 _NAMES = frozenset({ast.Name, ast.Attribute})
 _IMPORTS = frozenset({ast.Import, ast.ImportFrom})
@@ -84,6 +85,7 @@ class Walk(Watching):
             self.known_calls, self.known_roots = {}, roots
         self.package, self.meant = package, meant
         self.waiting: list[tuple[AnyFunction, Scope, str, tuple[ast.AST, ...]]] = []
+        self.imported = {}
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
         self.branches, self.orders, self.annotations = [], [], {}
         self.choices, self.tool_loops, self.in_handler = [], 0, False
@@ -302,8 +304,8 @@ class Walk(Watching):
         self.scope, self.loops, self.branches = scope, [], []
         self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
         self.choices, self.tool_loops, self.stored = [], 0, {}
-        self._parameters(node, is_method=bool(owner) and outer.node is None)
-        decorators = _decorators(node) if node.decorator_list else frozenset[str]()
+        decorators = _decorators(node) if node.decorator_list else _NONE
+        self._parameters(node, decorators, is_method=bool(owner) and outer.node is None)
         function.is_property = bool(decorators) and not decorators.isdisjoint(_PROPERTIES)
         function.is_frozen = is_kept or not decorators.isdisjoint(sanitizers.FREEZING_DECORATORS) or node.lineno in self.frozen_lines
         self.returns_name, self.returns_to = node.name, self._returns_to(node, owner, decorators)
@@ -334,20 +336,26 @@ class Walk(Watching):
             return "system"
         return sinks.TOOL_PROPERTIES.get(node.name) if owner and owner.endswith(("Tool", "Toolkit")) else sink
 
-    def _parameters(self, node: AnyFunction, *, is_method: bool) -> None:
+    def _parameters(self, node: AnyFunction, decorators: frozenset[str], *, is_method: bool) -> None:
         arguments = node.args
-        given = [*arguments.posonlyargs, *arguments.args]
-        if is_method and given and not any(last_name(part) == "staticmethod" for part in node.decorator_list):
+        given = arguments.posonlyargs + arguments.args
+        if is_method and given and "staticmethod" not in decorators:
             self.scope.myself = given.pop(0).arg
-        named = [*given, *arguments.kwonlyargs]
+        named = given + arguments.kwonlyargs
         self.annotations = {part.arg: part.annotation for part in named if part.annotation is not None}
         function, extra = self.scope.function, arguments.kwarg
         function.parameters = tuple([argument.arg for argument in given])
         function.named = frozenset([argument.arg for argument in named])
         function.extra = extra.arg if extra else ""
         function.rest = arguments.vararg.arg if arguments.vararg else ""
-        for argument in (*named, *filter(None, (arguments.vararg, extra))):
-            self._parameter(argument)
+        for argument in (*named, arguments.vararg, extra):
+            if argument is not None:
+                self._parameter(argument)
+        if arguments.defaults or arguments.kw_defaults:
+            self._defaults(given, arguments)
+
+    def _defaults(self, given: list[ast.arg], arguments: ast.arguments) -> None:
+        """`client=Anthropic`: a parameter is of the class it is made of where nobody gives one."""
         defaults = zip(reversed(given), reversed(arguments.defaults), strict=False)
         for argument, default in (*defaults, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)):
             if type(default) in _NAMES and (made := self.dotted(default)):  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import builtins
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 from contextkit.lint.finding import Edit, Fix
@@ -346,7 +346,7 @@ class View:
         found = by_type(around)
         if len(types) == 1:
             return tuple(found.get(types[0], ()))
-        return tuple(node for kind in types for node in found.get(kind, ()))
+        return tuple(chain.from_iterable([found.get(kind, ()) for kind in types]))
 
     def loop(self) -> ast.AST | None:
         """The innermost loop around the node; see `rule.View`."""

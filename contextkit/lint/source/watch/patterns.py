@@ -49,8 +49,6 @@ class Asking(NamedTuple):
     """A name a node has itself → those asked only about nodes that have it."""
     tested: list[Wanted]
     """Those asked only where words stand in the condition."""
-    bits: int
-    """Of all groups of words they have: a node with none of those is asked nothing; 0 where one of them has none."""
 
 
 class _Row(NamedTuple):
@@ -103,10 +101,8 @@ class Patterns:
 
     def ask(self, rows: int) -> Asking:
         """How some patterns that ask for the same type of node are looked for."""
-        those = [self.rows[at] for at in _places(rows)]
-        bits = [one.wanted.needed | one.wanted.tested for one in those]
-        asking = Asking([], {}, [], reduce(or_, bits) if all(bits) else 0)
-        for one in those:
+        asking = Asking([], {}, [])
+        for one in map(self.rows.__getitem__, _places(rows)):
             for name in one.pattern.names:
                 asking.named.setdefault(name, []).append(one.wanted)
             if not one.pattern.names:

@@ -15,7 +15,7 @@ from contextkit.lint.source.summary import Value
 from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.pieces import last_name
-from contextkit.lint.source.watch.patterns import FROZEN, FUNCTIONS, MARKED, SELDOM, SILENCED, Asking, CodedPattern, made_ready
+from contextkit.lint.source.watch.patterns import FROZEN, FUNCTIONS, MARKED, SELDOM, SILENCED, Asking, CodedPattern, Wanted, made_ready
 from contextkit.lint.source.watch.words import Standing
 
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
@@ -38,6 +38,8 @@ class _Watch(NamedTuple):
     """Handlers with all of them around."""
     quiet: dict[type, Handler]
     """Handlers for statements without a word that tells of patterns: only those around that ask for what is seldom met."""
+    told_by: int
+    """The groups of words that tell of patterns."""
 
 
 class Watching(Assignments):
@@ -78,8 +80,8 @@ class Watching(Assignments):
         known = self.watches.get(rows)
         if known is None:
             known = self.watches[rows] = self._watch_of(rows)
-        self.wanted, self.watched_types, self.watched, self.quiet = known
-        self.marks = self.standing.up_to_line(patterns.told_by(rows), self._index())
+        self.wanted, self.watched_types, self.watched, self.quiet, told_by = known
+        self.marks = self.standing.up_to_line(told_by, self._index())
         self.table = self.watched
 
     def _watch_of(self, rows: int) -> _Watch:
@@ -92,7 +94,7 @@ class Watching(Assignments):
                     watched[kind] = handler
                     if kind in SELDOM:
                         quiet[kind] = handler
-        return _Watch(wanted, frozenset(wanted), watched, quiet)
+        return _Watch(wanted, frozenset(wanted), watched, quiet, self.patterns.told_by(rows))
 
     def _shown(self, kind: type, rows: int) -> tuple[Asking, Handler | None]:
         """Some patterns that ask for a type of node, and its handler with them around it."""
@@ -128,21 +130,25 @@ class Watching(Assignments):
 
     def show_to(self, node: ast.AST, asking: Asking) -> None:
         """Shows a node to those of some patterns whose words stand in it."""
-        here = self.standing.within(*self.bytes_at(node))
-        if asking.bits and not here & asking.bits:
-            return
-        rows = [row for row in asking.plain if row.needed & here == row.needed]
+        rows = asking.plain
         if asking.named:
             found = {row: None for name in _NAMES[type(node)](node) for row in asking.named.get(name, ())}
-            rows += [row for row in found if row.needed & here == row.needed]
+            rows = [*rows, *found]
         if asking.tested:
             there = self.standing.within(*self.bytes_at(node.test))  # type: ignore[attr-defined]
-            rows += [row for row in asking.tested if row.tested & there == row.tested and row.needed & here == row.needed]
-        if rows and not (self.frozen_lines and self.statement_is_frozen()):
-            self.asked = node
+            rows = [*rows, *[row for row in asking.tested if row.tested & there == row.tested]]
+        if rows:
+            here = self.standing.within(*self.bytes_at(node))
             for row in rows:
-                for hit in row.find(node, self) or ():
-                    self._note(row.code, hit)
+                if row.needed & here == row.needed:
+                    self._ask(node, row)
+
+    def _ask(self, node: ast.AST, row: Wanted) -> None:
+        if self.frozen_lines and self.statement_is_frozen():
+            return
+        self.asked = node
+        for hit in row.find(node, self) or ():
+            self._note(row.code, hit)
 
     def _note(self, code: str, hit: Hit) -> None:
         site = self.site(hit.node)

@@ -54,7 +54,7 @@ class Standing:
 
     def anywhere(self) -> int:
         """The bits of the groups that have a word in the file."""
-        return self._groups(set(self._words))
+        return reduce(or_, map(self._of_word.__getitem__, set(self._words)), 0)
 
     def within(self, start: int, end: int) -> int:
         """The bits of those that have one in a part of it, from the offset of its first byte to the one behind its last."""
@@ -62,7 +62,7 @@ class Standing:
         first = bisect_right(ends, start)
         if first == len(ends) or ends[first] > end:
             return 0
-        return self._groups({*self._words[first : bisect_right(ends, end, first)]})
+        return reduce(or_, map(self._of_word.__getitem__, {*self._words[first : bisect_right(ends, end, first)]}))
 
     def up_to_line(self, groups: int, starts: Sequence[int]) -> Sequence[int]:
         """How many words of some groups stand in the lines up to each, from 0 lines on; `starts` are the offsets of the lines."""
@@ -74,6 +74,3 @@ class Standing:
         for end in ends:
             counts[bisect_left(starts, end)] += 1
         return [*accumulate(counts)]
-
-    def _groups(self, words: Iterable[int]) -> int:
-        return reduce(or_, map(self._of_word.__getitem__, words), 0)
