@@ -156,7 +156,10 @@ class Pattern:
     find: Callable[[Any, View], Iterable[Hit]]
     """What is wrong with one; called while the walk stands on it."""
     words: tuple[str, ...] = ()
-    """At least one of these stands in every file it can match; a file without them is not searched for it."""
+    """At least one of these stands in every file it can match; a file without them is not searched for it.
+
+    A pattern that asks for calls, assignments or dicts and has neither words near nor names is asked about every one in such a file.
+    """
     is_near: bool = False
     """Whether one of the words stands in the node itself: one without them is not looked at."""
     also: tuple[tuple[str, ...], ...] = ()
@@ -164,7 +167,4 @@ class Pattern:
     tested: tuple[tuple[str, ...], ...] = ()
     """Of each of these at least one stands in the condition of an `if` or a ternary."""
     names: tuple[str, ...] = ()
-    """What it is shown (calls, assignments, dicts, keywords) has one of these itself: an argument, what is set, a key, its name.
-
-    Such a node is searched for nothing more: words then say only which files and functions are asked about.
-    """
+    """What it is shown (calls, assignments, dicts, keywords) has one of these itself: an argument, what is set, a key, its name."""

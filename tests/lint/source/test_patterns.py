@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import gc
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,8 +14,11 @@ import pytest
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.source import link
 from contextkit.lint.source.detect import find_in_code
+from contextkit.lint.source.reading import files
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk import statements
 
 Lint = Callable[..., list[Finding]]
 
@@ -67,6 +72,55 @@ def test_a_condition_is_searched_for_its_own_words(lint: Lint) -> None:
 def test_names_and_conditions_say_which_files_are_searched(lint: Lint) -> None:
     rows = hazard((ast.If,), tested=(("nowhere",),))
     assert lint("def ask(prompt):\n    if prompt:\n        nothing()\n", hazards=rows) == []
+
+
+PLACES = """
+@needle(1)
+@plain(1)
+class Held(base(needle=1)):
+    first = call(needle)
+    @wrap(needle)
+    def method(self, given=needle(2), *, other=lambda: needle(3)):
+        try:
+            return [f(one, needle) for one in [g(two)
+                    for two in needle(4)] if h(one)]
+        except E as error:
+            raise Refused(needle) from error
+        finally:
+            done(self,
+                 needle=5)
+async def main():
+    async with opened(needle) as file, other(6) as more:
+        while ready(file) and needle(7):
+            if plain(8):
+                def inner(): return needle(9)
+            elif needle(10): more[needle(11)] = plain(12)
+            else: x = f"{needle(13)} {plain(14)}"
+    match subject(needle):
+        case 1: needle(15)
+        case _: assert plain(16), needle(17)
+"""
+
+
+def shown(text: str, tmp_path: Path, kind: type[ast.AST], **asked: object) -> set[str]:
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    return {finding.message for finding in find_in_code([tmp_path], LintConfig(), hazard((kind,), **asked))}  # type: ignore[arg-type]
+
+
+KINDS = (ast.Call, ast.Assign, ast.If, ast.Dict, ast.Subscript, ast.For, ast.ListComp, ast.FunctionDef, ast.keyword, ast.Return, ast.Try)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_words_leave_out_the_nodes_they_do_not_stand_in_and_no_other(kind: type[ast.AST], tmp_path: Path) -> None:
+    texts = [PLACES, *(Path(module.__file__).read_text("utf-8") for module in (files, link, statements, tarfile, argparse))]
+    n_left_out = 0
+    for text in texts:
+        everything = shown(text, tmp_path, kind)
+        for word in ("needle", "name", "self.", " in "):
+            near = {node for node in everything if word in node}
+            assert shown(text, tmp_path, kind, words=(word,), is_near=True) == near
+            n_left_out += len(everything) - len(near)
+    assert n_left_out
 
 
 def test_no_syntax_is_kept_when_the_lint_is_done(tmp_path: Path) -> None:

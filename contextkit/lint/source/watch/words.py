@@ -57,7 +57,10 @@ class Standing:
         return reduce(or_, map(self._of_word.__getitem__, set(self._words)), 0)
 
     def within(self, start: int, end: int) -> int:
-        """The bits of those that have one in a part of it, from the offset of its first byte to the one behind its last."""
+        """The bits of those that have one in a part of it, from the offset of its first byte to the one behind its last.
+
+        A word that begins before it and ends in it counts, too: of `not index`, `not in` stands in `index`.
+        """
         ends = self._ends
         first = bisect_right(ends, start)
         if first == len(ends) or ends[first] > end:
