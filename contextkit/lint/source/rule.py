@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from contextkit.lint.finding import Fix
 
@@ -86,6 +86,9 @@ class Hit:
     """A safe change."""
 
 
+Node = TypeVar("Node", bound=ast.AST)
+
+
 class View(Protocol):
     """What a pattern may ask about the file it looks at, while the walk stands on a node."""
 
@@ -131,7 +134,7 @@ class View(Protocol):
         """The function around the node."""
         ...
 
-    def nodes(self, around: ast.AST, *types: type[ast.AST]) -> tuple[ast.AST, ...]:
+    def nodes(self, around: ast.AST, *types: type[Node]) -> tuple[Node, ...]:
         """The nodes of these types inside a function or statement, in order, those of functions and classes in it left out.
 
         Found once for all patterns that ask about the same node one after the other: ask this rather than `ast.walk`.

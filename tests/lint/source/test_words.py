@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import contextkit.lint.source.detect as linted
+from contextkit.lint.source.watch.matching import expression, matcher
 from contextkit.lint.source.watch.words import EVERYWHERE, Words
 
 GROUPS = ((b"find", b"finding"), (b"ind", b"mod"), (b"finding", b"="), (b" if ",), (b"nowhere", b"never"))
@@ -41,6 +44,21 @@ def test_any_text_is_counted_line_by_line(pieces: list[bytes]) -> None:
         counts = words.found_in(source).up_to_line(words.bits(group), starts)
         lines = source.split(b"\n")
         assert [after > before for before, after in pairwise(counts)][: len(lines)] == [group in standing(line) for line in lines]
+
+
+def test_without_the_library_the_same_places_are_found() -> None:
+    words = sorted({word for group in GROUPS for word in group} | {b"[-", b"(", b"fin", b"dings", b"\\", b"a.b", b"e"})
+    for module in (linted, argparse):
+        source = Path(module.__file__).read_bytes()
+        brute = [(at, start, start + len(word)) for at, word in enumerate(words) for start in places(source, word)]
+        assert sorted(expression(words)(source)) == sorted(matcher(words)(source)) == sorted(brute)
+
+
+def places(source: bytes, word: bytes) -> Iterator[int]:
+    at = source.find(word)
+    while at >= 0:
+        yield at
+        at = source.find(word, at + 1)
 
 
 def test_a_pattern_without_words_is_asked_in_every_line() -> None:

@@ -47,7 +47,7 @@ from itertools import takewhile
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, messages, shortened, size, tail
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, content_writes, inside, last_name
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, content_writes, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -89,7 +89,7 @@ def _ending(block: Block) -> str:
 
 def _shared_out(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Contents are cut to a share that is worked out anew over all of them."""
-    shares = {last_name(node.targets[0]) for node in inside(function) if isinstance(node, ast.Assign) and _is_share(node.value)}
+    shares = {last_name(node.targets[0]) for node in view.nodes(function, ast.Assign) if _is_share(node.value)}
     for write in content_writes(function, view) if shares else ():
         limits = [part.upper for part in walk(write.value) if isinstance(part, ast.Slice) and part.upper is not None]
         if any(isinstance(name, ast.Name) and name.id in shares for limit in limits for name in walk(limit)):

@@ -47,7 +47,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keywords
 from contextkit.lint.rules.history import come, floated, gone, last_message
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, keyword, last_name, model_calls
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, keyword, last_name, model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -102,9 +102,10 @@ _GROWS = frozenset({"append", "extend", "insert"})
 
 def _in_a_copy(function: AnyFunction, view: View) -> Iterator[Hit]:
     """The newest message of a copy is altered, the copy is sent, and the history goes on without it."""
-    copies = {last_name(node.targets[0]) for node in inside(function) if isinstance(node, ast.Assign) and _is_copy(node.value, view)}
-    sent = {last_name(given) for call in model_calls(function, view) if (given := keyword(call, "messages", "input", "contents"))}
-    for node in inside(function) if copies & sent else ():
+    copies = {last_name(node.targets[0]) for node in view.nodes(function, ast.Assign) if _is_copy(node.value, view)}
+    calls = model_calls(function, view) if copies else ()
+    sent = {last_name(given) for call in calls if (given := keyword(call, "messages", "input", "contents"))}
+    for node in view.nodes(function, ast.Call, ast.AugAssign, ast.Assign) if copies & sent else ():
         if _altered(node) in copies & sent:
             yield Hit(node, "the newest message is altered in a copy that is sent and not kept: the next call sends it without that")
 

@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import bodies, messages
-from contextkit.lint.rules.syntax import inside, last_name, words_in
+from contextkit.lint.rules.syntax import last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -75,8 +75,8 @@ def _as_completed(loop: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
     function = view.function()
     if not isinstance(loop.iter, ast.Call) or last_name(loop.iter.func) != "as_completed" or function is None:
         return
-    appends = [node for node in inside(loop) if isinstance(node, ast.Call) and last_name(node.func) in ("append", "extend")]
-    is_sorted = any(isinstance(node, ast.Call) and last_name(node.func) in _SORTS for node in inside(function))
+    appends = [node for node in view.nodes(loop, ast.Call) if last_name(node.func) in ("append", "extend")]
+    is_sorted = any(last_name(node.func) in _SORTS for node in view.nodes(function, ast.Call))
     if appends and not is_sorted and _is_of_tools(function.name, appends[0], view) and _is_plain(appends[0]):
         yield Hit(loop.iter, "results of tools are kept in the order in which they came, which is another one each time")
 

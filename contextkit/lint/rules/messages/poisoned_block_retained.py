@@ -45,7 +45,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, bodies, come, gone, is_restored, messages
-from contextkit.lint.rules.syntax import inside, model_calls, unwrapped
+from contextkit.lint.rules.syntax import model_calls, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -88,9 +88,9 @@ def _for_this_request(handler: ast.ExceptHandler, view: View) -> Iterator[Hit]:
     """A refused request is sent again without a block, and the history keeps it."""
     if handler.type is None or not _REFUSED.search(ast.unparse(handler.type)) or not model_calls(handler, view):
         return
-    kept = {ast.unparse(unwrapped(node.targets[0])) for node in inside(handler) if isinstance(node, ast.Assign)}
-    for node in inside(handler):
-        history = unwrapped(node.generators[0].iter) if isinstance(node, ast.ListComp) and _filters(node) else None
+    kept = {ast.unparse(unwrapped(node.targets[0])) for node in view.nodes(handler, ast.Assign)}
+    for node in view.nodes(handler, ast.ListComp):
+        history = unwrapped(node.generators[0].iter) if _filters(node) else None
         if history is not None and view.is_history(history) and ast.unparse(history) not in kept:
             yield Hit(node, "a block is left out of this one request and stays in the history: the next call sends it again")
 

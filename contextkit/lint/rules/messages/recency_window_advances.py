@@ -44,7 +44,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, content_writes, inside, last_name, messages_of
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, content_writes, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -86,8 +86,8 @@ def _by_distance(function: AnyFunction, view: View) -> Iterator[Hit]:
     for write in content_writes(function, view):
         if write.is_old and any(isinstance(part, ast.Slice) for part in walk(write.value)):
             yield Hit(write.node, "messages are shortened once they are some way from the newest: the border moves with each turn")
-    for node in inside(function) if names else ():
-        if isinstance(node, ast.IfExp) and _is_distance(node.test, names, view) and _both_say(node, names):
+    for node in view.nodes(function, ast.IfExp) if names else ():
+        if _is_distance(node.test, names, view) and _both_say(node, names):
             yield Hit(node.test, "what a message says depends on how far it is from the newest: the border moves with each turn")
 
 

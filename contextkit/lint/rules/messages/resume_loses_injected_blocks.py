@@ -50,7 +50,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, inside, last_name
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -81,7 +81,7 @@ def _injected(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A stored history gets blocks at its front when it is loaded."""
     if not _LOADS.search(function.name):
         return
-    calls = [node for node in inside(function) if isinstance(node, ast.Call)]
+    calls = view.nodes(function, ast.Call)
     is_read = any(last_name(call.func) in _READS for call in calls)
     for call in calls if is_read else ():
         if _is_front(call, view):

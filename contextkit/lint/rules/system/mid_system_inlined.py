@@ -47,7 +47,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import messages
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, last_name, messages_of
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, last_name, messages_of
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.walk.pieces import walk
@@ -88,11 +88,11 @@ def _grown(step: Step, change: Change) -> Evidence | None:
 def _hoisted(function: AnyFunction, view: View) -> Iterator[Hit]:
     """All messages of the role system, joined into one text."""
     names = {} if _ASIDE.search(function.name) else messages_of(function, view)
-    for node in inside(function) if names else ():
-        if isinstance(node, ast.Call) and last_name(node.func) == "join":
-            if any(_is_system(test, names) for test in _tests(node)):
-                yield Hit(node, "messages of the role system are joined from wherever they stand: each new one rewrites the front")
-        elif isinstance(node, ast.If) and _is_system(node.test, names):
+    for call in view.nodes(function, ast.Call) if names else ():
+        if last_name(call.func) == "join" and any(_is_system(test, names) for test in _tests(call)):
+            yield Hit(call, "messages of the role system are joined from wherever they stand: each new one rewrites the front")
+    for node in view.nodes(function, ast.If) if names else ():
+        if _is_system(node.test, names):
             yield from (Hit(part, "a system message is added to the text in front, wherever it stands: each new one rewrites the front")
                         for part in node.body if _adds(part))  # fmt: skip
 

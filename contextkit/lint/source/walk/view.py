@@ -14,7 +14,7 @@ from itertools import accumulate, chain
 from typing import Any
 
 from contextkit.lint.finding import Edit, Fix
-from contextkit.lint.source.rule import Kind
+from contextkit.lint.source.rule import Kind, Node
 from contextkit.lint.source.summary import (
     CLEAN,
     MODULE_BODY,
@@ -341,9 +341,9 @@ class View:
                 self._functions.setdefault(node.name, []).append(node)
         return self._functions.get(name, [])
 
-    def nodes(self, around: ast.AST, *types: type[ast.AST]) -> tuple[ast.AST, ...]:
+    def nodes(self, around: ast.AST, *types: type[Node]) -> tuple[Node, ...]:
         """The nodes of some types inside a function or statement; see `rule.View`."""
-        found = by_type(around)
+        found: dict[Any, list[Any]] = by_type(around)
         if len(types) == 1:
             return tuple(found.get(types[0], ()))
         return tuple(chain.from_iterable([found.get(kind, ()) for kind in types]))

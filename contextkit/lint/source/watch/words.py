@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import accumulate
 from operator import or_
 
-from ahocorasick_rs import BytesAhoCorasick, Implementation
+from contextkit.lint.source.watch.matching import matcher
 
 Group = tuple[bytes, ...]
 """Words of which one is enough."""
@@ -32,7 +32,7 @@ class Words:
         self._bits = {group: 1 << at for at, group in enumerate(dict.fromkeys(groups))}
         words = sorted({word for group in self._bits for word in group})
         self._of_word = [sum(bit for group, bit in self._bits.items() if word in group) for word in words]
-        self._search = BytesAhoCorasick(words, implementation=Implementation.DFA)
+        self._matches = matcher(words)
 
     def bits(self, *groups: Group) -> int:
         """The bits of some groups."""
@@ -40,7 +40,7 @@ class Words:
 
     def found_in(self, source: bytes) -> Standing:
         """Where they stand in a file."""
-        found = self._search.find_matches_as_indexes(source, overlapping=True)
+        found = self._matches(source)
         return Standing([word for word, _, _ in found], [end for _, _, end in found], self._of_word)
 
 
