@@ -5,10 +5,10 @@ Takes syntax and a view of it, answers questions that several source rules share
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.tables import sanitizers, sinks
 from contextkit.lint.source.walk.pieces import walk

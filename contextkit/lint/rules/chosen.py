@@ -5,12 +5,12 @@ Takes syntax and the names of a setting, gives where it is decided; knows no haz
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from functools import partial
 
 from contextkit.lint.rules.callsites import as_keys, as_keywords, is_model_call, is_per_turn, last_name, statements, words_of
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.tables import sinks
 from contextkit.lint.source.walk.pieces import walk

@@ -5,13 +5,13 @@ Takes functions and the questions of `source.rule.View`, gives nodes; knows no h
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.walk.pieces import by_type, kept, walk
 from contextkit.lint.source.walk.view import BUILTINS, constant_keys, last_name

@@ -5,9 +5,9 @@ Takes the walk's state and a value, gives an `Arrival` of the function it stands
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks

@@ -5,8 +5,7 @@ Takes the walk's state, gives the handlers of assignments and `return`; knows no
 
 from __future__ import annotations
 
-import ast
-
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
@@ -36,9 +35,10 @@ class Assignments(Calls):
 
     def assign(self, node: ast.Assign) -> Value:
         """`a = b = value`."""
-        value = self.table[type(node.value)](node.value)
+        given = node.value
+        value = self.table[type(given)](given)
         for target in node.targets:
-            self.store(target, value, node.value)
+            self.store(target, value, given)
         return CLEAN
 
     def annotated(self, node: ast.AnnAssign) -> Value:

@@ -5,9 +5,9 @@ Takes the walk's state, gives the handler of calls; every name it knows stands i
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
 from contextkit.lint.source.summary import CLEAN, Called, Parameter, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
@@ -74,7 +74,7 @@ class Calls(Dumps):
 
     def call(self, node: ast.Call) -> Value:
         """A call: its arguments, then what its name says of them."""
-        func, table = node.func, self.table
+        func, given, table = node.func, node.keywords, self.table
         kind, before = type(func), self.mid_conversation
         if kind is ast.Attribute:
             last: str = func.attr  # type: ignore[attr-defined]
@@ -87,12 +87,14 @@ class Calls(Dumps):
         else:
             last, receiver = "", table[kind](func)
         values = [table[type(argument)](argument) for argument in node.args]
-        keywords = [table[type(keyword.value)](keyword.value) for keyword in node.keywords] if node.keywords else []
-        if keywords and last in _ORDERING:
-            keywords = [CLEAN] * len(keywords)
-        if keywords and ast.keyword in table:  # only where a pattern asks for them
-            for keyword in node.keywords:
-                table[ast.keyword](keyword)
+        keywords: list[Value] = []
+        if given:
+            keywords = [table[type(value)](value) for value in [keyword.value for keyword in given]]
+            if last in _ORDERING:
+                keywords = [CLEAN] * len(keywords)
+            if ast.keyword in table:  # only where a pattern asks for them
+                for keyword in given:
+                    table[ast.keyword](keyword)
         called = self.dotted(func), last, kind is ast.Attribute
         self.called = func, called[0]
         known = self.known_calls.get(called)
@@ -100,7 +102,7 @@ class Calls(Dumps):
             known = self.known_calls[called] = self._known(*called)
         result = CLEAN
         if not known.is_clean:
-            if not self.probing and (node.keywords or not known.is_plain):
+            if not self.probing and (given or not known.is_plain):
                 self.meet_call(node, last, known, values, keywords)
             give = self._common if known.is_common else self._result
             result = give(node, known, called[0], last, receiver, values, keywords)
@@ -143,10 +145,8 @@ class Calls(Dumps):
     def _receiver(self, func: ast.Attribute) -> Value:
         """What the object of a method is made of; a text's own is its constant."""
         holder = func.value
-        if type(holder) is ast.Name:
-            value = self.scope.env.get(f"{holder.id}.{func.attr}") or self.table[ast.Name](holder)
-        else:
-            value = self.table[type(holder)](holder)
+        kind = type(holder)
+        value = (kind is ast.Name and self.scope.env.get(f"{holder.id}.{func.attr}")) or self.table[kind](holder)  # type: ignore[attr-defined]
         return self.message_of(value, holder) if value and func.attr in {"pop", "popleft", "__getitem__"} else value
 
     # Results --------------------------------------------------------------------------------------------------------------
@@ -284,18 +284,19 @@ class Calls(Dumps):
         """A call of the linted tree: said by its number, so that the linking can look inside."""
         arguments: list[tuple[int | str, Value]] = []
         texts: list[tuple[int | str, str]] = []
-        is_spread = None in [keyword.arg for keyword in node.keywords] or ast.Starred in [type(argument) for argument in node.args]
-        for place, (argument, value) in enumerate(zip(node.args, values, strict=True)):
+        given, named = node.args, [(keyword.arg, keyword.value) for keyword in node.keywords]
+        is_spread = None in [name for name, _ in named] or ast.Starred in [type(argument) for argument in given]
+        for place, (argument, value) in enumerate(zip(given, values, strict=True)):
             if value or is_spread:  # what is given by its place is not among what is spread out
                 arguments.append(("*" if type(argument) is ast.Starred else place, value))
             if not value and (word := word_of(argument)):
                 texts.append((place, word))
-        for keyword, value in zip(node.keywords, keywords, strict=True):
-            is_handed_on = type(keyword.value) is ast.Name and keyword.value.id == self.scope.function.extra
-            if (value and is_handed_on) or (keyword.arg and (value or is_spread)):
-                arguments.append((keyword.arg or "**", value))
-            if not value and keyword.arg and (word := word_of(keyword.value)):
-                texts.append((keyword.arg, word))
+        for (key, argument), value in zip(named, keywords, strict=True):
+            is_handed_on = type(argument) is ast.Name and argument.id == self.scope.function.extra
+            if (value and is_handed_on) or (key and (value or is_spread)):
+                arguments.append((key or "**", value))
+            if not value and key and (word := word_of(argument)):
+                texts.append((key, word))
         func, function = node.func, self.scope.function
         is_method = type(func) is ast.Attribute
         if receiver and is_method:

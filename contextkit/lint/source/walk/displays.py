@@ -5,10 +5,10 @@ Takes the walk's state, gives a handler for each; knows nothing of names, operat
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from typing import Any
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.edits import appended, removed, wrapped
 from contextkit.lint.source.rule import MOVE_MARKER, SORT_ITEMS, SORT_TOOLS
 from contextkit.lint.source.summary import CLEAN, Called, Item, Source, Value

@@ -5,8 +5,7 @@ Takes the walk's state and a call, gives the origins of its text; knows nothing 
 
 from __future__ import annotations
 
-import ast
-
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.edits import appended
 from contextkit.lint.source.rule import SORT_KEYS, Kind
 from contextkit.lint.source.summary import Source, Value

@@ -5,9 +5,9 @@ Takes the walk's state, gives one handler for each type of expression; knows not
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind
 from contextkit.lint.source.summary import CLEAN, Attribute, Called, Filtered, Global, Item, Source, Value
 from contextkit.lint.source.tables import sanitizers, sources
@@ -72,17 +72,18 @@ class Expressions(Displays):
 
     def name(self, node: ast.Name) -> Value:
         """A variable: of the function, else of the module."""
-        found = self.scope.env.get(node.id)
+        name = node.id
+        found = self.scope.env.get(name)
         if found is not None:
             return found
-        if node.id in self.module.variables:
-            return self.variable(node.id)
-        full = self.names.get(node.id)
+        if name in self.module.variables:
+            return self.variable(name)
+        full = self.names.get(name)
         if full is None:
             return CLEAN
-        found = self.imported.get((node.id, full))
+        found = self.imported.get((name, full))
         if found is None:
-            found = self.imported[node.id, full] = self._imported(node.id, full)
+            found = self.imported[name, full] = self._imported(name, full)
         return found
 
     def _imported(self, name: str, full: str) -> Value:
@@ -94,18 +95,18 @@ class Expressions(Displays):
 
     def attribute(self, node: ast.Attribute) -> Value:
         """`a.b`: what was stored there, else what `a` is made of."""
-        holder, env = node.value, self.scope.env
+        holder, attribute, scope = node.value, node.attr, self.scope
         if type(holder) is ast.Name:
-            found = env.get(f"{holder.id}.{node.attr}")
+            name = holder.id
+            found = scope.env.get(f"{name}.{attribute}")
             if found is not None:
                 return found
-            if holder.id == self.scope.myself and self.scope.owner:
-                told = self._field(node) if node.attr in _TOLD else CLEAN
-                return told or self.number(Attribute(f"{self.module.name}.{self.scope.owner}", node.attr))
-            value = env.get(holder.id, CLEAN)
+            if name == scope.myself and scope.owner:
+                told = self._field(node) if attribute in _TOLD else CLEAN
+                return told or self.number(Attribute(f"{self.module.name}.{scope.owner}", attribute))
+            value = scope.env.get(name, CLEAN)
         else:
             value = self.table[type(holder)](holder)
-        attribute = node.attr
         if attribute in sources.TEXT_PARTS:
             return self.by_day(value) if value and attribute in sources.DAY_FIELDS else value
         return (self._field(node) if attribute in _TOLD else CLEAN) or self._of_known_class(node)

@@ -5,11 +5,12 @@ Takes nodes, gives names and nodes; knows nothing of where the walk stands.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.tables import sinks
 
@@ -193,8 +194,8 @@ def keeps_its_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     >>> keeps_its_result(ast.parse("def f(self):\\n if self._a: return self._a\\n self._a = g()\\n return self._a").body[0])
     True
     """
-    first = next((part for part in function.body[:3] if type(part) is ast.If), None)
-    given = first.body[0] if first is not None and len(first.body) == 1 and not first.orelse else None
+    first = [part for part in function.body[:3] if type(part) is ast.If][:1]
+    given = first[0].body[0] if first and len(first[0].body) == 1 and not first[0].orelse else None
     if not isinstance(given, ast.Return) or not isinstance(given.value, ast.Attribute):
         return False
     kept = ast.dump(given.value.value), given.value.attr
@@ -220,7 +221,8 @@ def as_meant(name: str, tops: Mapping[str, str]) -> str:
     return f"{tops.get(top, top)}{dot}{rest}"
 
 
-class KnownCall(NamedTuple):
+@dataclass(slots=True, eq=False)
+class KnownCall:
     """What the tables say of calls of one name."""
 
     is_clean: bool
@@ -245,7 +247,7 @@ class KnownCall(NamedTuple):
 
 FOREIGN = KnownCall(False, False, True, True, False, False, {}, True, None)
 """A call of which nothing is known."""
-OURS = FOREIGN._replace(is_ours=True)
+OURS = replace(FOREIGN, is_ours=True)
 """A call of which no more is known than that it may be of the linted tree."""
 
 

@@ -5,12 +5,12 @@ Takes a parsed file, gives its `Module` and what patterns found in it; knows not
 
 from __future__ import annotations
 
-import ast
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
@@ -163,10 +163,13 @@ class Walk(Watching):
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
         """Statement after statement."""
-        marks, quiet, watched = self.marks, self.quiet, self.watched
+        marks, table, watched = self.marks, self.quiet, self.watched
+        is_watched = bool(statements) and marks[statements[-1].end_lineno] > marks[statements[0].lineno - 1]  # type: ignore[index]
         for statement in statements:
-            self.statement = statement
-            self.table = table = watched if marks[statement.end_lineno] > marks[statement.lineno - 1] else quiet  # type: ignore[index]
+            if is_watched:
+                is_marked = marks[statement.end_lineno] > marks[statement.lineno - 1]  # type: ignore[index]
+                table = watched if is_marked else self.quiet
+            self.statement, self.table = statement, table
             table[type(statement)](statement)
 
     def branch(self, node: ast.If) -> Value:

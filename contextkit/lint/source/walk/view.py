@@ -5,7 +5,6 @@ Takes a parsed file, gives the state of the walk and the questions of `rule.View
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from itertools import accumulate, chain
 from typing import Any
 
 from contextkit.lint.finding import Edit, Fix
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind, Node
 from contextkit.lint.source.summary import (
     CLEAN,
@@ -201,13 +201,14 @@ class View:
         return f"{star[:-1]}{name}" if star is not None and name not in self.bound else ""
 
     def _attribute_name(self, node: ast.Attribute) -> str:
-        value = node.value
+        value, attribute, scope = node.value, node.attr, self.scope
         if type(value) is ast.Name:
-            if value.id == self.scope.myself:
-                known = self.class_types.get((self.scope.owner, node.attr))
+            name = value.id
+            if name == scope.myself:
+                known = self.class_types.get((scope.owner, attribute))
                 if known is not None:
                     return known
-            known = self.scope.types.get(f"{value.id}.{node.attr}")
+            known = scope.types.get(f"{name}.{attribute}")
             if known is not None:
                 return known
             head = self.dotted(value)
@@ -217,7 +218,7 @@ class View:
             head = self.dotted(value)
             if type(value) is not ast.Attribute and self.gives_unknown(head):
                 head = ""
-        return f"{head or '?'}.{node.attr}"
+        return f"{head or '?'}.{attribute}"
 
     def gives_unknown(self, name: str) -> bool:
         """Whether a name is a function of the tree, whose result is of a class that its name does not say."""

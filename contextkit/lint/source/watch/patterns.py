@@ -5,13 +5,14 @@ Takes patterns, gives numbers with a bit for each of them; knows nothing of synt
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import chain
 from operator import or_
 from typing import Any, NamedTuple
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Hit, Pattern
 from contextkit.lint.source.watch.words import EVERYWHERE, Group, Words
 
@@ -27,7 +28,8 @@ CodedPattern = tuple[str, Pattern]
 """A hazard's code and one of its patterns."""
 
 
-class Wanted(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Wanted:
     """A pattern that asks for a type of node."""
 
     needed: int
@@ -40,7 +42,8 @@ class Wanted(NamedTuple):
     """How it is looked for."""
 
 
-class Asking(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Asking:
     """The patterns that ask for a type of node."""
 
     plain: list[Wanted]

@@ -5,11 +5,11 @@ Takes the walk's state and patterns, gives handlers with the patterns around the
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Hit
 from contextkit.lint.source.summary import Value
 from contextkit.lint.source.walk.assignments import Assignments
