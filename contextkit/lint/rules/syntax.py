@@ -42,8 +42,10 @@ FUNCTIONS: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CONTENT = frozenset({"content", "text", "contents", "parts"})
 IN_HISTORY = ("messages", "history", "msgs", "conversation", "transcript", "dialogue", "input_items")
 """One of these stands in every function that goes through a history."""
-IN_CONTENT = ("content", "text", "parts")
-"""One of these stands where the content of a message is written."""
+IN_CONTENT = tuple(f"{quote}{name}{quote}" for name in sorted(_CONTENT) for quote in "\"'") + tuple(
+    f".{name}{equals}" for name in sorted(_CONTENT) for equals in (" =", "=")
+)
+"""One of these stands where the content of a message is written: `message["content"]`, `message.content =`."""
 _WRAPPERS = frozenset({"enumerate", "reversed", "list", "sorted", "zip", "range", "len", "tuple"})
 _CALLS = re.compile(r"(?:^|\.)(?:messages\.(?:create|stream|parse)|completions\.(?:create|parse|stream)|responses\.(?:create|parse|stream)"
                     r"|a?completion|generate_content|generate_content_stream|converse|converse_stream)$")  # fmt: skip

@@ -45,9 +45,10 @@ def _find(
     files: list[SourceFile], config: LintConfig, hazards: Iterable[Hazard], jobs: int | None, progress: Callable[[int, int], None]
 ) -> list[Finding]:
     rows = [hazard for hazard in hazards if config.is_selected(hazard.code)]
-    patterns = tuple((row.code, rule) for row in rows for rule in row.source if isinstance(rule, Pattern))
+    rules = [(row.code, rule) for row in rows for rule in row.source]
+    patterns = tuple([(code, rule) for code, rule in rules if isinstance(rule, Pattern)])
     modules = read_all(files, config, patterns, jobs, progress)
-    table = flows.Flows((row.code, rule) for row in rows for rule in row.source if isinstance(rule, Flow))
+    table = flows.Flows([(code, rule) for code, rule in rules if isinstance(rule, Flow)])
     found = [finding for module in modules for finding in module.findings]
     by_path = {module.path: module for module in modules}
     reached = [_mended(finding, by_path, rows) for finding in flows.findings(link.Program(modules), table)]

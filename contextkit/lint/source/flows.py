@@ -5,7 +5,7 @@ Takes a linked `Program` and the hazards' flows, gives findings; knows nothing o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from contextkit.lint.finding import CodePlace, Finding
@@ -46,8 +46,8 @@ Coded = tuple[str, Flow]
 class Flows:
     """Which hazard a source at a sink is."""
 
-    def __init__(self, flows: Iterable[Coded]) -> None:
-        self.flows = list(flows)
+    def __init__(self, flows: Sequence[Coded]) -> None:
+        self.flows = flows
         self.sinks = {sink for _, flow in self.flows for sink in flow.sinks}
         self._known: dict[tuple[Kind, Sink], list[Coded]] = {}
 

@@ -82,10 +82,11 @@ def walk(node: ast.AST) -> list[ast.AST]:
 def children(node: ast.AST) -> list[ast.AST]:
     """What `ast.iter_child_nodes` gives; operators and contexts left out."""
     found: list[ast.AST] = []
-    for name in _FIELDS[type(node)]:
+    kind = type(node)
+    for name in _FIELDS[kind]:
         value = getattr(node, name, None)
         if value.__class__ is list:
-            found += value if type(node) not in _WITH_GAPS else filter(None, value)
+            found += value if kind not in _WITH_GAPS else filter(None, value)
         elif value is not None:
             found.append(value)
     return found

@@ -330,8 +330,8 @@ class Walk(Watching):
             return True
         if sinks.SELDOM.search(node.name):
             return False
-        names = map(last_name, self.nodes(node, ast.Name, ast.Attribute))
-        return any(map(sinks.RUNNING.search, (*self.scope.function.named, *names)))
+        names = {part.id for part in self.nodes(node, ast.Name)} | {part.attr for part in self.nodes(node, ast.Attribute)}
+        return any(map(sinks.RUNNING.search, names | self.scope.function.named))
 
     def _returns_to(self, node: AnyFunction, owner: str, decorators: frozenset[str]) -> Sink | None:
         sink = made_by(node.name)
