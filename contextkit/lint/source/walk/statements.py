@@ -5,8 +5,6 @@ Takes a parsed file, gives its `Module` and what patterns found in it; knows not
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,11 +16,10 @@ from contextkit.lint.source.walk.calls import TOLD, last_parts
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.pieces import as_meant, forget, keeps_its_result, last_name, made_by, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
+from contextkit.lint.source.watch.comments import frozen_lines, silenced_lines
 from contextkit.lint.source.watch.patterns import CodedPattern
 from contextkit.lint.source.watch.watching import Watching
 
-_FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
-_NOQA = re.compile(rb"#\s*noqa(?!\w)(?::\s*([A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _NONE = frozenset[str]()
 _PROPERTIES = frozenset({"property", "cached_property", "computed_field", "hybrid_property"})
@@ -106,25 +103,9 @@ class Walk(Watching):
             made.clear()
 
     def _comments(self) -> None:
-        self.frozen_lines = frozenset[int]()
-        if self.may_freeze and _FROZEN.search(self.source):
-            self.frozen_lines = frozenset(at for at, line in enumerate(self._all_lines(), 1) if b"frozen" in line and _FROZEN.search(line))
+        self.frozen_lines = frozen_lines(self.source) if self.may_freeze else frozenset()
         for word in self.silencing:
-            self._silence(word)
-
-    def _silence(self, word: bytes) -> None:
-        starts, at = [*self._index(), len(self.source)], self.source.find(word)
-        while at >= 0:
-            line = bisect_right(starts, at)
-            end = starts[line]
-            found = _NOQA.search(self.source, starts[line - 1], end)
-            if found:
-                self.module.silenced[line] = frozenset(re.split(r"[\s,]+", (found[1] or b"").decode().upper().strip())) - {""}
-            at = self.source.find(word, end)
-
-    def _all_lines(self) -> list[bytes]:
-        self._index()
-        return self._lines
+            self.module.silenced.update(silenced_lines(self.source, self._index(), word))
 
     # Names ----------------------------------------------------------------------------------------------------------------
 

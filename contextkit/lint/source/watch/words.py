@@ -6,6 +6,7 @@ Takes groups of words and source, gives bits, one for each group; knows nothing 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import accumulate
@@ -30,9 +31,12 @@ class Words:
 
     def __init__(self, groups: Iterable[Group]) -> None:
         self._bits = {group: 1 << at for at, group in enumerate(dict.fromkeys(groups))}
-        words = sorted({word for group in self._bits for word in group})
-        self._of_word = [sum(bit for group, bit in self._bits.items() if word in group) for word in words]
-        self._matches = matcher(words)
+        of_word: dict[bytes, int] = defaultdict(int)
+        for group, bit in self._bits.items():
+            for word in group:
+                of_word[word] |= bit
+        self._of_word = [*of_word.values()]
+        self._matches = matcher([*of_word])
 
     def bits(self, *groups: Group) -> int:
         """The bits of some groups."""
