@@ -27,6 +27,10 @@ _NAMES: dict[type, Callable[[Any], list[Any]]] = {
     ast.keyword: lambda node: [node.arg],
 }
 """Type of node → the names one has itself."""
+_MOST_WATCHES = 1_000
+"""Sets of patterns remembered at most, some kilobytes each."""
+
+
 class _Watch(NamedTuple):
     """The patterns that the files with some words are asked for."""
 
@@ -79,6 +83,9 @@ class Watching(Assignments):
         self.silencing = [word for group in SILENCED if standing & bits(group) for word in group]
         known = self.watches.get(rows)
         if known is None:
+            if len(self.watches) >= _MOST_WATCHES:
+                self.watches.clear()
+                self.shown.clear()
             known = self.watches[rows] = self._watch_of(rows)
         self.wanted, self.watched_types, self.watched, self.quiet, told_by = known
         self.marks = self.standing.up_to_line(told_by, self._index())
