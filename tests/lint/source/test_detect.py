@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
@@ -46,6 +47,26 @@ def test_a_chain_of_three_thousand_additions_is_read(lint: Callable[..., list[Fi
     found = lint("import time\nsystem_prompt = 'x'\ndef ask():\n"
         "    system_prompt = " + " + ".join(["'a'"] * 3000) + " + str(time.time())\n")
     assert [finding.code for finding in found] == ["CKS01"]
+
+
+class Numbers(ast.NodeTransformer):
+    """Another value wherever a number stands."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.parse(f"({self.value})", mode="eval").body if type(node.value) in {int, float} else node
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "1e999", "3j", "None", "b'x'", "..."], ids=lambda value: value[:5])
+def test_odd_values_where_numbers_are_expected_are_no_traceback(value: str, tmp_path: Path) -> None:
+    cases = sorted((ROOT / "tests/lint_cases/source").glob("*.py"))
+    for case in cases:
+        tree = Numbers(value).visit(ast.parse(case.read_text(encoding="utf-8")))
+        (tmp_path / case.name).write_text(ast.unparse(tree), encoding="utf-8")
+    found = list(find_in_code([tmp_path], LintConfig(), hazards()))
+    assert len(cases) > 40 and found and not [finding for finding in found if finding.code == "CK000"]
 
 
 def test_a_long_attribute_chain_is_no_traceback(lint: Callable[..., list[Finding]]) -> None:

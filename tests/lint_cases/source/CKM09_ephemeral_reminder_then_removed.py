@@ -13,6 +13,12 @@ def turn(messages, reminder):
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=outgoing)
 
 
+def turn_item_by_item(messages, reminder):
+    outgoing = [dict(message) for message in messages]
+    outgoing[-1]["content"] += reminder  # expect: CKM09
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=outgoing)
+
+
 def turn_kept(messages, reminder):
     messages[-1]["content"].append({"type": "text", "text": f"<system-reminder>{reminder}</system-reminder>"})
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)

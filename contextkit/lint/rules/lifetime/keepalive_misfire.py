@@ -49,6 +49,8 @@ _INTERVAL = re.compile(
 _NAMES = in_any_case("keep", "refresh", "ping", "heartbeat", "warm")
 """One of these stands in every name that `_INTERVAL` matches."""
 _LEAST_TOKENS, _LONG = 500, 3600
+_FOREVER = 1e12
+"""Seconds: a longer number is no time, and may not fit into a float."""
 _SHORT = {False: 300, True: 5}
 """Five minutes, in seconds and, by the name, in minutes."""
 
@@ -69,7 +71,8 @@ def _seconds(node: ast.expr) -> float | None:
         left, right = _seconds(node.left), _seconds(node.right)
         return left * right if left is not None and right is not None else None
     value = constant(node)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_time = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _FOREVER
+    return float(value) if is_time else None
 
 
 def _misfired(calls: Sequence[Sent]) -> Iterator[Evidence]:

@@ -95,7 +95,7 @@ def _is_less(was: Block, now: Block) -> bool:
 # In code --------------------------------------------------------------------------------------------------------------------------
 
 _COPIES = frozenset({"deepcopy", "copy", "list"})
-_ASKS = (".create(", ".parse(", ".stream(", "completion(", "generate_content", "converse")
+_ASKS = ("create", "parse", "stream", "completion", "generate_content", "converse")
 """One of these stands where a copy is sent."""
 _GROWS = frozenset({"append", "extend", "insert"})
 
@@ -141,7 +141,7 @@ def _is_last(index: ast.expr) -> bool:
 HAZARD = Hazard(
     "CKM09", "ephemeral-reminder-then-removed", "A", "error",
     source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",), is_near=True,
-                    also=(as_keywords("messages", "input", "contents"), _ASKS, tuple(sorted(_COPIES)))),),
+                    also=(as_keywords("messages", "input", "contents"), _ASKS, ("copy", "list(", "dict("))),),
     requests=(RequestRule("change", _removed, 18),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -74,7 +74,7 @@ def _on_loading(call: ast.Call, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKM29", "unicode-form-drift", "I", "note",
-    source=(Pattern((ast.Call,), _on_loading, ("unicodedata",), also=(("normalize",),)),),
+    source=(Pattern((ast.Call,), _on_loading, ("unicodedata",)),),
     requests=(RequestRule("change", _reformed, 11),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip
