@@ -119,7 +119,7 @@ def _both_say(node: ast.IfExp, names: dict[str, bool]) -> bool:
 
 HAZARD = Hazard(
     "CKM08", "recency-window-advances", "A", "error",
-    source=(Pattern(FUNCTIONS, _by_distance, ("len(", "[:-"), is_near=True, also=(IN_HISTORY,)),),
+    source=(Pattern(FUNCTIONS, _by_distance, ("len(", "[:-"), is_near=True, also=(IN_HISTORY, ("[:-", "else"))),),
     requests=(RequestRule("change", _advanced, 28), RequestRule("change", _began, 35)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -85,6 +85,11 @@ def _grown(step: Step, change: Change) -> Evidence | None:
 
 # In code --------------------------------------------------------------------------------------------------------------------------
 
+_IN_TESTS: tuple[str, ...] = tuple(f'{equals}"system"' for equals in ("==", "== ")) + tuple(f'"system"{equals}' for equals in ("==", " =="))
+_IN_TESTS += tuple(text.replace('"', "'") for text in _IN_TESTS)
+"""One of these stands where a role is compared with this one."""
+
+
 def _hoisted(function: AnyFunction, view: View) -> Iterator[Hit]:
     """All messages of the role system, joined into one text."""
     names = {} if _ASIDE.search(function.name) else messages_of(function, view)
@@ -116,7 +121,7 @@ def _adds(node: ast.stmt) -> bool:
 
 HAZARD = Hazard(
     "CKS13", "mid-system-inlined", "B", "warning",
-    source=(Pattern(FUNCTIONS, _hoisted, ('"system"', "'system'"), is_near=True, also=(IN_HISTORY,)),),
+    source=(Pattern(FUNCTIONS, _hoisted, _IN_TESTS, is_near=True, also=(IN_HISTORY,)),),
     requests=(RequestRule("change", _reminder, 14), RequestRule("change", _grown, 80)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip
