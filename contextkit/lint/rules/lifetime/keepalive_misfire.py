@@ -71,8 +71,9 @@ def _seconds(node: ast.expr) -> float | None:
         left, right = _seconds(node.left), _seconds(node.right)
         return left * right if left is not None and right is not None else None
     value = constant(node)
-    is_time = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _FOREVER
-    return float(value) if is_time else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= _FOREVER:
+        return None
+    return float(value)
 
 
 def _misfired(calls: Sequence[Sent]) -> Iterator[Evidence]:
