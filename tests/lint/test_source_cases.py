@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.lint import catalogue
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace
@@ -56,10 +55,10 @@ def asked_about_everything(row: Hazard) -> Hazard:
     return replace(row, source=tuple(rules))
 
 
-@pytest.mark.parametrize("folder", [CASES, Path(catalogue.__file__).parent / "source"], ids=["cases", "this linter"])
-def test_the_words_that_patterns_are_looked_for_by_leave_nothing_out(folder: Path) -> None:
-    found = list(find_in_code([folder], LintConfig(tests=True), hazards()))
-    assert list(find_in_code([folder], LintConfig(tests=True), map(asked_about_everything, hazards()))) == found
+def test_the_words_that_patterns_are_looked_for_by_leave_nothing_out() -> None:
+    found = list(find_in_code([CASES], LintConfig(tests=True), hazards()))
+    assert len(found) > 200
+    assert list(find_in_code([CASES], LintConfig(tests=True), map(asked_about_everything, hazards()))) == found
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -138,10 +138,6 @@ class Calls(Dumps):
     told: frozenset[str]
     """Last parts of all names that a table or the config tells of."""
 
-    def show(self, node: ast.AST) -> None:
-        """Shows a node to the patterns that ask for its type."""
-        raise TypeError(type(node).__name__)
-
     def _receiver(self, func: ast.Attribute) -> Value:
         """What the object of a method is made of; a text's own is its constant."""
         holder = func.value

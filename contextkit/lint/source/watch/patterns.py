@@ -19,11 +19,13 @@ from contextkit.lint.source.watch.words import EVERYWHERE, Group, Words
 MARKED, FROZEN, SILENCED = (b"cache_control",), (b"frozen",), ((b"noqa",), (b"NOQA",))
 """Words the walk itself asks for."""
 FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef})
+"""Nodes that are shown when the walk has been through their bodies."""
 SELDOM = FUNCTIONS | {
     ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler, ast.Delete, ast.ListComp, ast.GeneratorExp, ast.IfExp,
 }  # fmt: skip
 """Nodes that are asked about wherever they stand; all others only in statements with words that tell of them."""
 Groups = tuple[Group, ...]
+"""Of each of them a word stands there."""
 CodedPattern = tuple[str, Pattern]
 """A hazard's code and one of its patterns."""
 
