@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 
 from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidCall, LogCorrupt, UsageError
@@ -253,9 +252,9 @@ class Turns:
         self._told -= self._dated
         self._passing = []
         self._dated, self._mute = set(), self._mute | (set() if _speaks(body) else {sequence})
-        first_told = self._told_to_nobody([sequence, *kept])
-        kept, self.waiting = [old for old in kept if old not in first_told], first_told + self.waiting
-        self._speaks.update(dict.fromkeys(first_told, False))
+        stray = self._told_to_nobody([sequence, *kept])
+        kept, self.waiting = [old for old in kept if old not in stray], sorted([*stray, *self.waiting])
+        self._speaks.update(dict.fromkeys(stray, False))
         self.ordered = [sequence, *kept]
         self._replace(kept, body)
         self._replies = {result: self._replies[result] for result in kept if result in self._replies}
@@ -263,11 +262,17 @@ class Turns:
         self.n_before_last_assistant = index.get(self.last_assistant)
         self.epoch += 1
         self._feed_head(sequence, body)
+        self._let_through()
 
-    def _told_to_nobody(self, ordered: list[int]) -> list[int]:
-        """What is told last at the front of an order, with nothing but epochs that say nothing right before it."""
-        front = list(takewhile(lambda old: old in self._told or old in self._mute, ordered if ordered[0] in self._mute else ordered[1:]))
-        return [old for place, old in enumerate(front) if old in self._told and not self._mute.isdisjoint(front[:place])]
+    def _told_to_nobody(self, ordered: list[int]) -> set[int]:
+        """What is told last, but stands in an order behind something the model said, or an epoch that says nothing."""
+        stray, is_stray = set[int](), False
+        for old in ordered:
+            if old not in self._told:
+                is_stray = old in self.spoken_by or old in self._mute
+            elif is_stray:
+                stray.add(old)
+        return stray
 
     def _replace(self, kept: list[int], body: Json) -> None:
         """Results told shorter from here on; thinking is dropped from the first entry whose prefix is not what it was."""
@@ -295,7 +300,7 @@ class Turns:
         if self._open:
             return
         spoken = [said for said in self.waiting if said not in self._told]
-        told = [*(self._lifted() if self.waiting else ()), *(said for said in self.waiting if said in self._told)]
+        told = sorted([*(self._lifted() if self.waiting else ()), *(said for said in self.waiting if said in self._told)])
         self.ordered.extend(spoken)
         self.has_pending_user |= any(self._speaks[said] for said in spoken)
         self.waiting = told if self._is_reply_last() else []

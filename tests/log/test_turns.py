@@ -248,6 +248,28 @@ def test_where_a_phase_is_told(rows: list[Row], ordered: list[int]) -> None:
     assert Turns.over(write([("opened", {}), *rows])).ordered == ordered
 
 
+LATE: list[Row] = [("user", {}), ("user", {}), ("notice", {"event": {"type": "date"}}), reply(1), reply(4)]
+"""What was said while a reply was under way, and the event of it: it stands in the order 1 4 2 3 5."""
+
+
+@pytest.mark.parametrize(
+    ("said", "ordered", "waiting"),
+    [
+        ([], [6, 4, 5], [3]),
+        ([("user", {})], [6, 4, 5, 7, 3], []),
+        ([("notice", {"event": {"type": "date"}})], [6, 4, 5], [3, 7]),
+    ],
+)
+def test_an_event_whose_words_an_epoch_dropped_waits_for_the_next(said: list[Row], ordered: list[int], waiting: list[int]) -> None:
+    turns = Turns.over(write([("opened", {}), *LATE, ("epoch", {"keep_from": 3}), *said]))
+    assert turns.ordered == ordered and turns.waiting == waiting
+
+
+def test_an_event_whose_words_an_epoch_dropped_goes_behind_those_nobody_answered() -> None:
+    turns = Turns.over(write([("opened", {}), *LATE, ("user", {}), ("epoch", {"keep_from": 3})]))
+    assert turns.ordered == [7, 4, 5, 6, 3] and turns.waiting == []
+
+
 def test_results_stand_in_call_order_and_talk_waits_behind_them() -> None:
     log = write([("opened", {}), ("user", {}), reply(1, "x", "y"), ("user", {}), ("result", {"call_id": "y"})])
     turns = Turns.over(log)
