@@ -88,6 +88,10 @@ def main() -> None:
         code = 2
     except (BrokenPipeError, SystemExit):  # the latter is how rich's console says it (rich.console.Console.on_broken_pipe)
         code = _left()
+    except Exception as error:
+        if not str(error).endswith("KeyboardInterrupt: "):  # so pydantic tells of Ctrl-C while it builds an SDK's types: as a SchemaError
+            raise
+        code = 130
     sys.exit(code)
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic_core import SchemaSerializer, core_schema
 
 from contextkit.cli.main import COMMANDS
 from tests.cli.conftest import COMMAND, Run, pi_session
@@ -202,6 +203,20 @@ def test_ctrl_c_ends_the_demo(folder: Path) -> None:
         err = _interrupted(process)
     assert all(re.match(rb"(careless|automatic caching|contextkit) \d+/60: ", line) for line in err.splitlines() if line.strip()), err
     assert contents(folder) == before
+
+
+def test_ctrl_c_that_pydantic_makes_an_error_of_its_own_is_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pressed:
+        def __repr__(self) -> str:
+            raise KeyboardInterrupt
+
+    def command(*_: object) -> None:
+        SchemaSerializer(core_schema.literal_schema([Pressed()]))
+
+    monkeypatch.setattr("contextkit.cli.serve.command.callback", command)
+    monkeypatch.setattr("contextkit.cli.serve.command.params", [])
+    ended = run("serve")
+    assert (ended.code, ended.out, ended.err) == (130, "", "")
 
 
 @posix
