@@ -16,6 +16,8 @@ from contextkit.models import MODELS, register
 
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(threads, "1")  # before NumPy is loaded: other tests run beside, and two threads for small products are slower
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)  # no certificate: every client would load 150 of them, and tests call nobody
 
 EXAMPLES = {False: 12, True: 400}
 """Whether `--full` was given → generated conversations a law is tried on."""

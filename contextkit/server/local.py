@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from contextkit.errors import MissingExtra, UsageError
 from contextkit.ledger.ledger import Ledger
-from contextkit.server.app import app
+from contextkit.server.http.app import app
 from contextkit.server.replies import ReplySource
 from contextkit.server.state import Clock, State
 from contextkit.simulator.engines import Engine, engine
 
 if TYPE_CHECKING:
-    from uvicorn import Server
+    from contextkit.server.http.listening import Listening
 
 LOOPBACK = "127.0.0.1"
 _START_SECONDS = 10.0
@@ -45,7 +45,7 @@ class LocalServer:
         clock = Clock(now, is_frozen=now is not None if is_frozen is None else is_frozen)
         self._state = State(clock, replies, engine(cache) if isinstance(cache, str) else cache)
         self._host, self._port = host, port
-        self._server: Server | None = None
+        self._server: Listening | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -92,7 +92,7 @@ class LocalServer:
     def stop(self) -> None:
         """Close the port and every connection."""
         if self._server and self._thread:
-            self._server.should_exit = True
+            self._server.end()
             self._thread.join(_START_SECONDS)
         self._server = self._thread = None
 
@@ -121,22 +121,18 @@ def serve(
         listener.close()
 
 
-def _server(state: State, started: Callable[[], None] = lambda: None) -> Server:
+def _server(state: State, started: Callable[[], None] = lambda: None) -> Listening:
     try:
         import uvicorn
     except ImportError:
         raise MissingExtra("the local server", "server") from None
-
-    class Announced(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets=sockets)
-            started()  # not before: Ctrl-C is uvicorn's from here on, and whoever was told the URL may press it at once
+    from contextkit.server.http.listening import Listening
 
     settings = uvicorn.Config(
         app(state), log_config=None, log_level="critical", access_log=False, lifespan="off", loop="asyncio", http="h11", ws="none",
         timeout_keep_alive=75, timeout_graceful_shutdown=1, server_header=False,
     )  # fmt: skip
-    return Announced(settings)
+    return Listening(settings, started)
 
 
 def _listener(host: str, port: int) -> socket.socket:

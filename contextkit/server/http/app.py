@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from contextkit.canonical import Json, canonical
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS, Model
-from contextkit.server import addressed, control
+from contextkit.server import addressed
 from contextkit.server.answer import (
     CHAT,
     COMPACT,
@@ -30,6 +30,7 @@ from contextkit.server.answer import (
     refused,
     serve,
 )
+from contextkit.server.http import control
 from contextkit.server.refusals.refusal import Refusal, Sent, first
 from contextkit.server.state import State
 from contextkit.server.stored import endpoints
@@ -274,7 +275,7 @@ def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
     async def handler(request: Request, lost: Exception) -> Any:
         fault = cast("HTTPException", lost)
         if request.url.path.startswith("/_contextkit/"):
-            return _plain(fault.status_code, {"error": f"{fault.detail}: see contextkit/server/control.py for what there is"})
+            return _plain(fault.status_code, {"error": f"{fault.detail}: see contextkit/server/http/control.py for what there is"})
         wire = _wire_of(request)
         return Written(refused(state, wire, wire.fault(fault.status_code, None, f"{fault.detail}: {request.method} {request.url.path}")))
 
