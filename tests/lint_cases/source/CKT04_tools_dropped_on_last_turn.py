@@ -58,3 +58,37 @@ def answer_in_the_end(messages):
 
 def answer_with_some(messages, files):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS if len(files) < 10 else [], messages=messages)
+
+
+def run_some_steps(messages):
+    for i in range(10):
+        tools = TOOLS
+        if i == 9:
+            tools = []  # expect: CKT04
+        client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def run_with_more(messages):
+    for step in range(MAX_STEPS):
+        request = {"model": "claude-opus-4-5", "max_tokens": 9, "messages": messages}
+        if step < MAX_STEPS - 1:
+            request["tools"] = TOOLS  # expect: CKT04
+        client.messages.create(**request)
+
+
+def run_with_what_there_is(messages, tools):
+    for step in range(MAX_STEPS):
+        request = {"model": "claude-opus-4-5", "max_tokens": 9, "messages": messages}
+        if tools and len(tools) < 128:
+            request["tools"] = tools
+        if step < MAX_STEPS - 1:
+            request["metadata"] = {"user_id": "a"}
+        client.messages.create(**request)
+
+
+def run_each_tool(messages):
+    for i in range(len(TOOLS)):
+        names = []
+        if i == 3:
+            names = None
+        client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=[*messages, *(names or [])])

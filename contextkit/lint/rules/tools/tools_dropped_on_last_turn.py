@@ -26,7 +26,8 @@ On OpenAI `tool_choice="none"` is cache-neutral by its guide. In contextkit say 
 words.")`, or for one call `context.request(tool_choice={"type": "none"})`; the tools cannot drop out.
 
 ## Detected by
-- source: a branch on the last step, a limit or a summary that sets tools to nothing, to an empty list, or pops them.
+- source: a branch on the last step, a step's number, a limit or a summary that sets tools to nothing, to an empty list,
+  or pops them; one on all steps but the last that alone gives them.
 - requests: all tools go, or all but one that finishes, or some at a call that is told to end; and their return.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
@@ -62,7 +63,10 @@ _LAST = re.compile(
 )
 _IN_LAST = (*in_any_case("last", "final", "max", "limit", "exhausted", "summar", "remaining", "recover", "wrap", "force", "budget"),
             "len(", "[-")  # fmt: skip
+_MESSAGE = "the last call of a run is sent without its tools, and shares no prefix with the calls before it"
 _MORE = (ast.Lt, ast.LtE)
+_COUNTS = frozenset({"range", "count"})
+_TESTED = (*_IN_LAST, "<", ">", "==")
 
 
 def _dropped(step: Step, change: Change) -> Evidence | None:
@@ -90,17 +94,36 @@ def _back(step: Step, found: Moves) -> Evidence | None:
 
 
 def _branch(node: ast.If, view: View) -> Iterator[Hit]:
-    """A branch on the last step that takes the tools away."""
-    if not _is_about_the_last(node.test) or not is_per_turn(view):
+    """A branch on the last step that takes the tools away, or one on all others that alone gives them."""
+    if not _is_about_the_last(node.test, view) or not is_per_turn(view):
         return
-    is_before = isinstance(node.test, ast.UnaryOp) or (isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], _MORE))
-    for statement in statements(node.orelse if is_before else node.body):
-        if _takes_away(statement):
-            yield Hit(statement, "the last call of a run is sent without its tools, and shares no prefix with the calls before it")
+    ends, others = (node.orelse, node.body) if _is_before(node.test) else (node.body, node.orelse)
+    found = [one for one in statements(ends) if _takes_away(one)] if ends or not others else [one for one in others if _gives(one)]
+    yield from (Hit(one, _MESSAGE) for one in found)
 
 
-def _is_about_the_last(test: ast.expr) -> bool:
-    return mentions(test, _LAST) or reads_history(test)
+def _is_before(test: ast.expr) -> bool:
+    """`not is_last`, `step < MAX_STEPS`."""
+    return isinstance(test, ast.UnaryOp) or (isinstance(test, ast.Compare) and isinstance(test.ops[0], _MORE))
+
+
+def _is_about_the_last(test: ast.expr, view: View) -> bool:
+    return mentions(test, _LAST) or reads_history(test) or _counts_steps(test, view)
+
+
+def _counts_steps(test: ast.expr, view: View) -> bool:
+    """`step == 9`, `step < n - 1` in `for step in range(n)`; what the first step does is not meant."""
+    function, sides = view.function(), [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
+    if function is None or any(isinstance(side, ast.Constant) and side.value == 0 for side in sides):
+        return False
+    loops = [loop for loop in view.nodes(function, ast.For) if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in _COUNTS]
+    return not {loop.target.id for loop in loops if isinstance(loop.target, ast.Name)}.isdisjoint(map(last_name, sides))
+
+
+def _gives(statement: ast.stmt) -> bool:
+    """`request["tools"] = TOOLS`."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(target, ast.Subscript) and text_of(target.slice) == "tools" for target in targets)
 
 
 def _takes_away(statement: ast.stmt) -> bool:
@@ -115,18 +138,18 @@ def _takes_away(statement: ast.stmt) -> bool:
 
 def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
     """`tools=[] if is_last else TOOLS`."""
-    if not _is_about_the_last(node.test) or is_nothing(node.body) == is_nothing(node.orelse) or not is_per_turn(view):
+    if not _is_about_the_last(node.test, view) or is_nothing(node.body) == is_nothing(node.orelse) or not is_per_turn(view):
         return
     above = view.parents()[-1]
     is_argument = isinstance(above, ast.keyword) and above.arg == "tools"
     is_stored = isinstance(above, ast.Assign) and any(last_name(target) == "tools" for target in above.targets)
     if is_argument or is_stored or (isinstance(above, ast.Dict) and field(above, "tools") is node):
-        yield Hit(node, "the last call of a run is sent without its tools, and shares no prefix with the calls before it")
+        yield Hit(node, _MESSAGE)
 
 
 HAZARD = Hazard(
     "CKT04", "tools-dropped-on-last-turn", "A", "warning",
-    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_IN_LAST,)),
-            Pattern((ast.IfExp,), _choice, ("tools",), tested=(_IN_LAST,))),
+    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_TESTED,)),
+            Pattern((ast.IfExp,), _choice, ("tools",), tested=(_TESTED,))),
     requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
 )  # fmt: skip
