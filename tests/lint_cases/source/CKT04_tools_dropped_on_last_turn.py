@@ -92,3 +92,42 @@ def run_each_tool(messages):
         if i == 3:
             names = None
         client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=[*messages, *(names or [])])
+
+
+def run_to_the_end(messages):
+    for _ in range(MAX_STEPS):
+        client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
+    messages.append({"role": "user", "content": "Answer now in words."})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, messages=messages)  # expect: CKT04
+
+
+class Agent:
+    def run(self, messages):
+        while len(messages) < 40:
+            messages.append(self.ask(messages, tools=TOOLS))
+            if messages[-1]["done"]:
+                break
+        else:
+            return self.ask(messages)  # expect: CKT04
+        return self.ask(messages, tools=TOOLS)
+
+    def ask(self, messages, tools=None):
+        return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def run_with_or_without(messages, has_tools):
+    if has_tools:
+        for _ in range(MAX_STEPS):
+            client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
+        return messages
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
+
+
+def run_and_name(messages, first):
+    for _ in range(MAX_STEPS):
+        client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
+    return client.messages.create(model="claude-haiku-4-5", max_tokens=9, messages=messages), summary(first)
+
+
+def summary(said):
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, messages=[{"role": "user", "content": said}])

@@ -27,7 +27,7 @@ words.")`, or for one call `context.request(tool_choice={"type": "none"})`; the 
 
 ## Detected by
 - source: a branch on the last step, a step's number, a limit or a summary that sets tools to nothing, to an empty list,
-  or pops them; one on all steps but the last that alone gives them.
+  or pops them; one on all steps but the last that alone gives them; a call behind a loop that asks the same, but without.
 - requests: all tools go, or all but one that finishes, or some at a call that is told to end; and their return.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
@@ -45,10 +45,25 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import field, in_any_case, is_nothing, is_per_turn, last_name, mentions, statements, text_of
+from contextkit.lint.rules.callsites import (
+    as_keywords,
+    calls_in,
+    field,
+    has_unknown_keywords,
+    in_any_case,
+    is_nothing,
+    is_per_turn,
+    keyword,
+    last_name,
+    mentions,
+    statements,
+    text_of,
+)
 from contextkit.lint.rules.chosen import reads_history
+from contextkit.lint.rules.syntax import IN_HISTORY
 from contextkit.lint.rules.toolsets import Moves, named, names, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk.pieces import BLOCKS
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _FINISHES = re.compile(r"^(?:final|finish|submit|answer|respond|done|complete|terminate|summar|report|structured_output)", re.IGNORECASE)
@@ -147,9 +162,39 @@ def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
         yield Hit(node, _MESSAGE)
 
 
+def _afterwards(node: ast.For | ast.AsyncFor | ast.While, view: View) -> Iterator[Hit]:
+    """A loop asks with tools, and what follows it asks the same way, with the same history, without them."""
+    asked = {_asks(call, view) for call in calls_in(node.body) if keyword(call, "tools") is not None} - {None}
+    for call in calls_in([*node.orelse, *_behind(node, view)]) if asked else ():
+        tools = keyword(call, "tools")
+        if (tools is None or is_nothing(tools)) and not has_unknown_keywords(call) and _asks(call, view) in asked:
+            yield Hit(call, _MESSAGE)
+
+
+def _asks(call: ast.Call, view: View) -> tuple[str, str, str] | None:
+    """What a call asks: whom, by which model, with which history; None for one that sends none."""
+    model, given = keyword(call, "model"), [keyword(call, "messages", "input", "contents"), *call.args]
+    history = next((last_name(one) for one in given if one is not None and last_name(one) and view.is_history(one)), "")
+    return (ast.dump(call.func), ast.dump(model) if model else "", history) if history else None
+
+
+def _behind(loop: ast.stmt, view: View) -> list[ast.stmt]:
+    """The statements that follow a loop in its block, and in the blocks around that one."""
+    found: list[ast.stmt] = []
+    inner: ast.AST = loop
+    for around in reversed(view.parents()):
+        blocks = [block for name in BLOCKS[type(around)] if inner in (block := getattr(around, name))]
+        found += [one for block in blocks for one in block[block.index(inner) + 1 :]]
+        if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
+            break
+        inner = around
+    return found
+
+
 HAZARD = Hazard(
     "CKT04", "tools-dropped-on-last-turn", "A", "warning",
     source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_TESTED,)),
-            Pattern((ast.IfExp,), _choice, ("tools",), tested=(_TESTED,))),
+            Pattern((ast.IfExp,), _choice, ("tools",), tested=(_TESTED,)),
+            Pattern((ast.For, ast.AsyncFor, ast.While), _afterwards, as_keywords("tools"), is_near=True, also=(IN_HISTORY,))),
     requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
 )  # fmt: skip
