@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import anthropic
 import httpx2
@@ -95,6 +96,26 @@ def test_a_running_clock_runs_and_a_frozen_one_stands() -> None:
         clock.reset()
         assert 5.0 <= clock.now() < 6.0
     assert abs(Clock().now() - time.time()) < 1
+
+
+@pytest.mark.parametrize(("seconds", "is_answered"), [(0.3, True), (60, False)])
+def test_a_reply_under_way_is_waited_for_but_not_for_long(
+    seconds: float, is_answered: bool, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    before = threading.active_count()
+    with LocalServer([saying("late", wait_seconds=seconds)]) as server, ThreadPoolExecutor(1) as pool:
+        client = anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0)
+        asked = pool.submit(client.messages.create, **asking())
+        time.sleep(0.1)
+        begun = time.monotonic()
+        server.stop()
+        assert time.monotonic() - begun < 5
+        failed = asked.exception(5)
+        assert isinstance(failed, anthropic.APIError) if not is_answered else failed is None
+        client.close()
+    assert threading.active_count() == before
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child on Windows")
