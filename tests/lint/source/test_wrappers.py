@@ -27,6 +27,11 @@ BASE = (
     "class B:\n    def build(self):\n        raise NotImplementedError\n    def ask(self, messages):\n        system = self.build()\n"
     "        return client.messages.create(model='m', max_tokens=9, system=system, messages=messages)\n"
 )
+TEMPLATE = (
+    "from langchain_core.prompts import ChatPromptTemplate, SystemMessagePromptTemplate\nGUIDE = 'It is {time}. {{no}}'\n"
+    "prompt = ChatPromptTemplate.from_messages([('system', %s), ('human', 'At {asked}: {question}')])\n"
+)
+ASKED = "def ask(model, said):\n    chain = %s | model\n    return chain.invoke({'question': said, 'asked': dt.now(), %s})\n"
 
 FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
     "a star import": ("from helpers import *\ndef ask(messages):\n    system = stamp()\n" + ASK, {"helpers": STAMP}),
@@ -56,6 +61,14 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
                            "def ask(messages):\n    system = build(text='x', now=dt.now())\n" + ASK, {}),
     "a function for each item": ("def line(x):\n    return f'{x} {dt.now()}'\ndef ask(messages):\n"
                                  "    system = ' '.join(map(line, ['a']))\n" + ASK, {}),
+    "a place of a template": (TEMPLATE % "'It is {time}'" + ASKED % ("prompt", "'time': dt.now()"), {}),
+    "a place of a template with a name": (TEMPLATE % "GUIDE" + ASKED % ("prompt", "'time': f'{dt.now():%H:%M}'"), {}),
+    "a template filled in by a function": (TEMPLATE % "GUIDE" + "filled = prompt.partial(time=dt.now)\n", {}),
+    "a template filled in by one of ours": (TEMPLATE % "GUIDE"
+                                            + "def now():\n    return dt.now()\nfilled = prompt.partial(time=now)\n", {}),
+    "a template filled in for a call": (TEMPLATE % "GUIDE" + ASKED % ("prompt.partial(time=dt.now())", ""), {}),
+    "a template of a system message": (TEMPLATE % "'x'" + "system = SystemMessagePromptTemplate.from_template(GUIDE)\n"
+                                       "def ask(model):\n    return model.invoke([system.format_messages(time=dt.now())])\n", {}),
 }  # fmt: skip
 LEFT: dict[str, str] = {
     "a value made once for a class": (
@@ -80,6 +93,9 @@ LEFT: dict[str, str] = {
         "def ask(messages):\n    report = dict(system=f'{dt.now()}', disk='x')\n    system = 'x'\n    print(report)\n" + ASK
     ),
     "an update of something else": "def ask(messages, row):\n    row.update(system=f'{dt.now()}')\n    system = 'x'\n" + ASK,
+    "a place of the user's message": TEMPLATE % "GUIDE" + ASKED % ("prompt", "'time': 'noon'"),
+    "a template filled in once": TEMPLATE % "GUIDE" + "filled = prompt.partial(time=dt.now())\n",
+    "a place that is none": TEMPLATE % "GUIDE" + ASKED % ("prompt", "'no': dt.now(), 'time': 'noon'"),
     "a method of another base": BASE + "class A:\n    def build(self):\n        return f'{time.time()}'\n",
 }  # fmt: skip
 

@@ -29,7 +29,7 @@ is 14:05.")` adds the time at the tail.
 
 ## Detected by
 - source: a clock value that reaches `system`, `instructions`, a system or developer message, or a template rendered
-  into one.
+  into one, as LangChain's `("system", "It is {time}.")` filled in by `partial` or `invoke`.
 - requests: the system text differs only within a date or time.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).

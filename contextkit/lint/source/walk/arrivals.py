@@ -28,7 +28,11 @@ ADDERS = frozenset({"append", "insert", "extend", "add"})
 """Methods that put an item into a list."""
 MESSAGE_METHODS = ADDERS - {"add"}
 """Those of a list of messages."""
-MEETING = MESSAGE_METHODS | {"update"}
+FILLERS = frozenset(
+    "partial invoke ainvoke stream astream format_messages aformat_messages format_prompt aformat_prompt".split()  # noqa: SIM905
+)
+"""Methods of a template, and of what it is piped into, whose arguments are filled in."""
+MEETING = MESSAGE_METHODS | FILLERS | {"update"}
 """Methods whose arguments may reach a prompt whatever they are called."""
 _REQUESTS = ("kwargs", "params", "request", "payload", "body", "data", "args", "options", "config")
 """Ends of the names of what is sent."""
@@ -39,7 +43,9 @@ REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output
 class Arrivals(View):
     """Notes what reaches the prompt."""
 
-    __slots__ = ("begun", "branches", "frozen_lines", "growing", "mid_conversation", "named_sinks", "settled")
+    __slots__ = (
+        "begun", "branches", "call_sources", "frozen_lines", "growing", "mid_conversation", "named_sinks", "settled", "template_places",
+    )  # fmt: skip
 
     branches: list[ast.If]
     """Each `if` that stands around it, outermost first."""
@@ -98,13 +104,20 @@ class Arrivals(View):
         return self.varies(kind, node)
 
     def _called_by_framework(self, node: ast.expr, value: Value) -> Value:
-        """A function handed over as instructions is called once for each run."""
+        """A function handed over as instructions is called once for each run: `datetime.now`, one of the tree, a lambda."""
         if type(node) is ast.Lambda:
             return value
         name = self.dotted(node) if type(node) in {ast.Name, ast.Attribute} else ""
+        if self.call_sources.get(name) and self._is_imported(node):
+            return self.varies(self.call_sources[name], node)
         if not name or not self.is_ours(name) or not name.rpartition(".")[2].islower():
             return CLEAN
         return self.number(Called(name, (), self.site(node), False, False))
+
+    def _is_imported(self, node: Any) -> bool:
+        """Whether a name is a function itself, not what one has made."""
+        name = last_name(node.value if type(node) is ast.Attribute else node)
+        return name in self.names and name not in self.scope.env and name not in self.scope.types
 
     def _settle(self, value: Value, is_named: bool) -> Value:
         """What was made before a conversation's loop, or where a session runs once, is frozen."""
@@ -200,6 +213,22 @@ class Arrivals(View):
             self._meet_client(node.func)
         if last in MESSAGE_METHODS:
             self._meet_list(node, last)
+        elif last in FILLERS and self.template_places:
+            self._meet_template(node)
+
+    template_places: frozenset[str]
+    """What is filled into system messages of this file's templates."""
+
+    def _meet_template(self, node: ast.Call) -> None:
+        """`prompt.partial(time=…)`, `(prompt | model).invoke({"time": …})` for `("system", "It is {time}.")`."""
+        given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        if node.args and type(node.args[0]) is ast.Dict:
+            given |= constant_keys(node.args[0])
+        for key in sorted(self.template_places & given.keys()):
+            self.arrive("system", given[key], f"`{{{key}}}` of the system message")
+
+    call_sources: dict[str, Kind]
+    """Full name of a function → what its result is."""
 
     def _meet_update(self, node: ast.Call, holder: ast.expr, keywords: list[Value]) -> None:
         """`params.update(system=x)` and `params.update({"system": x})`."""

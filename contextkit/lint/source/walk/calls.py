@@ -55,13 +55,12 @@ class Calls(Dumps):
     """The handler of calls."""
 
     __slots__ = (
-        "call_sinks", "call_sources", "called", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops",
+        "call_sinks", "called", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops",
     )  # fmt: skip
 
     called: tuple[ast.expr | None, str]
     """The function of the call that was evaluated last, and its full name."""
 
-    call_sources: dict[str, Kind]
     method_sources: dict[str, Kind]
     sanitizing: dict[str, frozenset[Kind]]
     call_sinks: dict[str, sinks.Arguments]

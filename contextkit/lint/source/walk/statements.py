@@ -12,6 +12,7 @@ from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Module, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
+from contextkit.lint.source.templates import places_in_system
 from contextkit.lint.source.walk.calls import TOLD, last_parts
 from contextkit.lint.source.walk.displays import Handler
 from contextkit.lint.source.walk.pieces import as_meant, forget, keeps_its_result, last_name, made_by, walk
@@ -86,6 +87,7 @@ class Walk(Watching):
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
         self.branches, self.orders, self.annotations = [], [], {}
         self.choices, self.tool_loops, self.in_handler = [], 0, False
+        self.template_places = places_in_system(tree, source)
         self.watch()
         self._comments()
         self._names_of(tree.body)
