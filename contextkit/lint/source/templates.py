@@ -12,8 +12,6 @@ from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.walk.pieces import is_system_role, last_name, walk
 
 _PLACE = re.compile(r"(?<!\{)\{(\w+)\}")
-_MAKERS = (b"from_messages", b"SystemMessagePromptTemplate")
-"""One of these stands in every file with such a template."""
 
 
 def places_in_system(tree: ast.Module, source: bytes) -> frozenset[str]:
@@ -23,7 +21,7 @@ def places_in_system(tree: ast.Module, source: bytes) -> frozenset[str]:
     >>> places_in_system(ast.parse(text), text.encode())
     frozenset({'time'})
     """
-    if not any(maker in source for maker in _MAKERS):
+    if b"from_messages" not in source and b"SystemMessagePromptTemplate" not in source:
         return frozenset()
     stored = {last_name(part.targets[0]): part.value for part in tree.body if type(part) is ast.Assign}
     texts = (stored.get(last_name(text), text) for text in _system_texts(tree))
