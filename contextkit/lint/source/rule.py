@@ -20,6 +20,7 @@ Kind = Literal[
     "place",      # cwd, git, hostname, platform, user name, terminal size, temporary folders, listings of a folder
     "environ",    # environment variables read per call
     "unordered",  # sets, as_completed: another order in each process
+    "entries",    # what stands in a folder, by its names
     "paths",      # os.listdir, glob, iterdir: the order of a file system
     "mapping",    # dict views: insertion order, stable only as long as who fills it is
     "rows",       # database rows without an order, JSON from a registry or a jsonb column

@@ -1,6 +1,7 @@
 """The machine in the system prompt, and in the first message."""
 
 import os
+from pathlib import Path
 
 import anthropic
 
@@ -20,3 +21,31 @@ def first(task):
 def ask_plainly(messages):
     print("in", os.getcwd())
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=INSTRUCTIONS, messages=messages)
+
+
+def ask_with_files(messages):
+    files = "\n".join(sorted(os.listdir(".")))  # expect: CKS04
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=f"{INSTRUCTIONS}\n{files}", messages=messages)
+
+
+def ask_with_modules(messages):
+    modules = [path.stem for path in Path("src").iterdir()]  # expect: CKS04
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=f"{INSTRUCTIONS} {modules}", messages=messages)
+
+
+def ask_with_guides(messages):
+    guides = "\n".join(path.read_text() for path in sorted(Path("guides").glob("*.md")))
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=guides, messages=messages)
+
+
+def ask_with_files_at_the_end(messages, question):
+    messages.append({"role": "user", "content": f"{question}\nFiles: {os.listdir('.')}"})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=INSTRUCTIONS, messages=messages)
+
+
+class Session:
+    def __init__(self):
+        self.files = ", ".join(sorted(os.listdir(".")))
+
+    def ask(self, messages):
+        return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=INSTRUCTIONS + self.files, messages=messages)

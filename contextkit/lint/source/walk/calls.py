@@ -241,6 +241,8 @@ class Calls(Dumps):
         if kind == "paths" and self.dotted(node) in {"os.listdir", "glob.glob"}:
             for number in value:
                 self._offer_sorted(number, SORT_ITEMS, node)
+        if kind == "paths":
+            value |= self.varies("entries", node)
         return arguments | value if kind in _KEEPING else value
 
     def _offer_named(self, node: ast.Set) -> None:

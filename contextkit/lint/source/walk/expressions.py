@@ -19,6 +19,9 @@ _NO_TEXT = (ast.Not,)
 _RECKONING = frozenset({ast.Div, ast.FloorDiv, ast.Mult, ast.Pow})
 """What is divided or multiplied is a number to decide by: an age, a score."""
 _CLOCKS: frozenset[Kind] = frozenset({"clock", "date"})
+_OF_A_PATH = frozenset({"name", "stem"})
+_BUT_ENTRIES = sanitizers.EVERYTHING - {"entries"}
+"""What the name of a file does not say."""
 
 
 class Expressions(Displays):
@@ -109,6 +112,8 @@ class Expressions(Displays):
             value = self.table[type(holder)](holder)
         if attribute in sources.TEXT_PARTS:
             return self.by_day(value) if value and attribute in sources.DAY_FIELDS else value
+        if value and attribute in _OF_A_PATH:
+            return self.filtered(value, _BUT_ENTRIES) | (self._field(node) if attribute in _TOLD else CLEAN) | self._of_known_class(node)
         return (self._field(node) if attribute in _TOLD else CLEAN) or self._of_known_class(node)
 
     def _field(self, node: ast.Attribute) -> Value:
