@@ -23,6 +23,7 @@ TURN = re.compile(
 _DEPTH = 3
 _REQUEST = re.compile(r"(?:kwargs|params|parameters|request|payload|body|args|options|settings|call)$", re.IGNORECASE)
 """Names of a request that is made step by step."""
+_READS = frozenset({ast.In, ast.NotIn, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE})
 _VAGUE = frozenset({"text", "reasoning"})
 """Keys that other mappings have as well."""
 
@@ -74,7 +75,7 @@ def _stored(node: ast.Assign, view: View, *, names: tuple[str, ...], message: st
         return
     cause = _cause(node.value, view, _DEPTH)
     is_settled = cause is not None or not isinstance(node.value, ast.Constant | ast.Dict)
-    above = [] if is_settled else [one.test for one in view.parents() if isinstance(one, ast.If) and _is_about_turn(one.test)]
+    above = [] if is_settled else [one.test for one in view.parents() if isinstance(one, ast.If) and _is_about_turn(one.test, view)]
     found = cause or (above[-1] if above else None)
     if found is not None:
         yield Hit(node, message.replace("{source}", f"`{_text(found)}`"))
@@ -83,7 +84,7 @@ def _stored(node: ast.Assign, view: View, *, names: tuple[str, ...], message: st
 def _cause(node: ast.expr, view: View, depth: int) -> ast.expr | None:
     """The condition, or the name, that makes an expression differ from turn to turn."""
     if isinstance(node, ast.IfExp):
-        return node.test if _is_about_turn(node.test) else _first((node.body, node.orelse), view, depth)
+        return node.test if _is_about_turn(node.test, view) else _first((node.body, node.orelse), view, depth)
     if isinstance(node, ast.Name):
         return (_in_branches(node.id, view) or _first(_values(node.id, view), view, depth - 1)) if depth else None
     if isinstance(node, ast.Dict):
@@ -93,9 +94,15 @@ def _cause(node: ast.expr, view: View, depth: int) -> ast.expr | None:
     return None
 
 
-def _is_about_turn(test: ast.expr) -> bool:
+def _is_about_turn(test: ast.expr, view: View) -> bool:
     """Whether a condition looks at something that differs between turns; a text it compares with is not looked at."""
-    return any(_is_turn(part) for part in _said(test)) or reads_history(test)
+    return any(map(_is_turn, _said(test))) or reads_history(test) or _reads_what_was_said(test, view)
+
+
+def _reads_what_was_said(test: ast.expr, view: View) -> bool:
+    """`"think" in text`, `len(text) > 200`, `is_hard(text)` of what the user said; whether anything was is another question."""
+    asking = [part for part in walk(test) if isinstance(part, ast.Call) or (isinstance(part, ast.Compare) and type(part.ops[0]) in _READS)]
+    return any(isinstance(name, ast.Name) and "user" in view.kinds(name) for part in asking for name in _said(part))
 
 
 def reads_history(test: ast.expr) -> bool:
@@ -138,8 +145,8 @@ def _values(name: str, view: View) -> list[ast.expr]:
 def _in_branches(name: str, view: View) -> ast.expr | None:
     """The condition on the turn below which the function around sets a variable."""
     function = view.function()
-    branches = (one for one in statements(function.body) if isinstance(one, ast.If) and _is_about_turn(one.test)) if function else iter(())
-    for branch in branches:
+    inside = statements(function.body) if function else iter(())
+    for branch in (one for one in inside if isinstance(one, ast.If) and _is_about_turn(one.test, view)):
         for one in statements(branch.body):
             if isinstance(one, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in one.targets):
                 return branch.test

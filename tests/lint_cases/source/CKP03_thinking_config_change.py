@@ -1,4 +1,4 @@
-"""A budget per step, and one for the session."""
+"""A budget per step or by what is said, and one for the session."""
 
 import anthropic
 
@@ -27,3 +27,16 @@ def run_evenly(messages, remaining):
     if remaining < 1024:
         raise RuntimeError("out of tokens")
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, thinking=THINKING, messages=messages)
+
+
+def chat(messages):
+    said = input("> ")
+    messages.append({"role": "user", "content": said})
+    thinking = THINKING if "think hard" in said else {"type": "disabled"}
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, thinking=thinking, messages=messages)  # expect: CKP03
+
+
+def chat_as_wanted(messages):
+    is_wanted = input("Think first? ")
+    thinking = THINKING if is_wanted else {"type": "disabled"}
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, thinking=thinking, messages=messages)

@@ -25,7 +25,8 @@ Draw once per session, by something that lasts as long as the session, and repor
 In contextkit the variant is chosen where the `Context` is made, since its system prompt stays from then on.
 
 ## Detected by
-- source: `random.choice` or a bucket of a hash, not tied to the session, that reaches the system text.
+- source: one of several texts drawn at random (`random.choice`, `secrets.choice`), outside of what runs once, that reaches the system
+  text.
 - requests: two or more system texts alternate within one conversation.
 - guard: a system text differs from the call before; that it alternates shows after a few calls.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).

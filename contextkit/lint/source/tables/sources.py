@@ -118,7 +118,7 @@ DAY_FIELDS: Final[frozenset[str]] = frozenset({"year", "month", "day"})
 """Attributes that make a clock a date."""
 TEXT_PARTS: Final[frozenset[str]] = DAY_FIELDS | _words("""
     hex int stdout output text content contents page_content value values data body prompt template message messages
-    template_string hour minute second microsecond parts
+    template_string columns hour minute second microsecond parts
 """)
 """Attributes and keys through which an object's own text is read; any other part of an object need not hold what the object was made of."""
 
