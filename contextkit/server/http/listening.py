@@ -1,6 +1,6 @@
 """uvicorn, but over as soon as it is told: it looks ten times a second whether it should end, and waits a tenth more before it does.
 
-That is a quarter of a second for every test that has a server of its own.
+That is a fifth of a second for every test that has a server of its own.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Listening(uvicorn.Server):
             connection.shutdown()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.timeout_graceful_shutdown):
-                while (self.server_state.connections or self.server_state.tasks) and not self.force_exit:  # noqa: ASYNC110 - uvicorn has no event for it
-                    await asyncio.sleep(_DRAIN_SECONDS)
+                while (self.server_state.connections or self.server_state.tasks) and not self.force_exit:  # noqa: ASYNC110
+                    await asyncio.sleep(_DRAIN_SECONDS)  # uvicorn has no event for it
         for task in list(self.server_state.tasks):
             task.cancel()
