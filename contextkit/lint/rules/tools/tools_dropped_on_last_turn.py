@@ -81,7 +81,7 @@ _IN_LAST = (*in_any_case("last", "final", "max", "limit", "exhausted", "summar",
 _MESSAGE = "the last call of a run is sent without its tools, and shares no prefix with the calls before it"
 _MORE = (ast.Lt, ast.LtE)
 _COUNTS = frozenset({"range", "count"})
-_TESTED = (*_IN_LAST, "<", ">", "==")
+_TESTED = (*_IN_LAST, " < ", " <= ", " > ", " >= ", " == ")
 
 
 def _dropped(step: Step, change: Change) -> Evidence | None:
@@ -193,7 +193,7 @@ def _behind(loop: ast.stmt, view: View) -> list[ast.stmt]:
 
 HAZARD = Hazard(
     "CKT04", "tools-dropped-on-last-turn", "A", "warning",
-    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_TESTED,)),
+    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True),
             Pattern((ast.IfExp,), _choice, ("tools",), tested=(_TESTED,)),
             Pattern((ast.For, ast.AsyncFor, ast.While), _afterwards, as_keywords("tools"), is_near=True, also=(IN_HISTORY,))),
     requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
