@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import anthropic
 import httpx2
@@ -102,11 +103,16 @@ def test_a_running_clock_runs_and_a_frozen_one_stands() -> None:
 def test_a_reply_under_way_is_waited_for_but_not_for_long(
     seconds: float, is_answered: bool, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = threading.active_count()
-    with LocalServer([saying("late", wait_seconds=seconds)]) as server, ThreadPoolExecutor(1) as pool:
+    before, arrived = threading.active_count(), threading.Event()
+
+    def late(*_: object) -> dict[str, Any]:
+        arrived.set()
+        return saying("late", wait_seconds=seconds)
+
+    with LocalServer(late) as server, ThreadPoolExecutor(1) as pool:
         client = anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0)
         asked = pool.submit(client.messages.create, **asking())
-        time.sleep(0.1)
+        assert arrived.wait(10)
         begun = time.monotonic()
         server.stop()
         assert time.monotonic() - begun < 5

@@ -24,6 +24,7 @@ _DEPTH = 3
 _REQUEST = re.compile(r"(?:kwargs|params|parameters|request|payload|body|args|options|settings|call)$", re.IGNORECASE)
 """Names of a request that is made step by step."""
 _READS = frozenset({ast.In, ast.NotIn, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE})
+"""Comparisons with what a text says; `is None` asks only whether there is one."""
 _VAGUE = frozenset({"text", "reasoning"})
 """Keys that other mappings have as well."""
 

@@ -17,10 +17,10 @@ Kind = Literal[
     "date",       # the day: date.today, now().date(), now() rendered with day precision only
     "id",         # uuid, secrets, token_hex, random numbers, request and trace ids, id(), hash()
     "choice",     # random.choice, hash buckets: one of several fixed texts
-    "place",      # cwd, git, hostname, platform, user name, terminal size, temporary folders, listings of a folder
+    "place",      # cwd, git, hostname, platform, user name, terminal size, temporary folders
     "environ",    # environment variables read per call
     "unordered",  # sets, as_completed: another order in each process
-    "entries",    # what stands in a folder, by its names
+    "entries",    # os.listdir, glob, iterdir: the names of what stands in a folder
     "paths",      # os.listdir, glob, iterdir: the order of a file system
     "mapping",    # dict views: insertion order, stable only as long as who fills it is
     "rows",       # database rows without an order, JSON from a registry or a jsonb column

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import gc
 import tarfile
@@ -13,9 +14,11 @@ import pytest
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.source import link
 from contextkit.lint.source.detect import find_in_code
 from contextkit.lint.source.reading import files
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.walk import statements
 
 Lint = Callable[..., list[Finding]]
 
@@ -109,7 +112,7 @@ KINDS = (ast.Call, ast.Assign, ast.If, ast.Dict, ast.Subscript, ast.For, ast.Lis
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_words_leave_out_the_nodes_they_do_not_stand_in_and_no_other(kind: type[ast.AST], tmp_path: Path) -> None:
-    texts = [PLACES, *(Path(module.__file__).read_text("utf-8") for module in (files, tarfile))]
+    texts = [PLACES, *(Path(module.__file__).read_text("utf-8") for module in (files, link, statements, tarfile, argparse))]
     n_left_out = 0
     for text in texts:
         everything = shown(text, tmp_path, kind)

@@ -1,6 +1,7 @@
 """The machine in the system prompt, and in the first message."""
 
 import os
+import shutil
 from pathlib import Path
 
 import anthropic
@@ -31,6 +32,11 @@ def ask_with_files(messages):
 def ask_with_modules(messages):
     modules = [path.stem for path in Path("src").iterdir()]  # expect: CKS04
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=f"{INSTRUCTIONS} {modules}", messages=messages)
+
+
+def ask_with_the_width(messages):
+    system = f"{INSTRUCTIONS} In lines of {shutil.get_terminal_size().columns} columns."  # expect: CKS04
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=system, messages=messages)
 
 
 def ask_with_guides(messages):

@@ -81,7 +81,9 @@ _IN_LAST = (*in_any_case("last", "final", "max", "limit", "exhausted", "summar",
 _MESSAGE = "the last call of a run is sent without its tools, and shares no prefix with the calls before it"
 _MORE = (ast.Lt, ast.LtE)
 _COUNTS = frozenset({"range", "count"})
+"""What a loop that counts its steps goes through."""
 _TESTED = (*_IN_LAST, " < ", " <= ", " > ", " >= ", " == ")
+"""One of these stands in a condition on the last step."""
 
 
 def _dropped(step: Step, change: Change) -> Evidence | None:

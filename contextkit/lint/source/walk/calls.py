@@ -238,10 +238,9 @@ class Calls(Dumps):
         if kind == "clock" and node.args and is_day_format(node.args[0]):
             kind = "date"
         value = self.varies(kind, node)
-        if kind == "paths" and self.dotted(node) in {"os.listdir", "glob.glob"}:
-            for number in value:
-                self._offer_sorted(number, SORT_ITEMS, node)
         if kind == "paths":
+            for number in value if self.dotted(node) in {"os.listdir", "glob.glob"} else ():
+                self._offer_sorted(number, SORT_ITEMS, node)
             value |= self.varies("entries", node)
         return arguments | value if kind in _KEEPING else value
 

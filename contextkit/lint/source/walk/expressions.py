@@ -112,9 +112,8 @@ class Expressions(Displays):
             value = self.table[type(holder)](holder)
         if attribute in sources.TEXT_PARTS:
             return self.by_day(value) if value and attribute in sources.DAY_FIELDS else value
-        if value and attribute in _OF_A_PATH:
-            return self.filtered(value, _BUT_ENTRIES) | (self._field(node) if attribute in _TOLD else CLEAN) | self._of_known_class(node)
-        return (self._field(node) if attribute in _TOLD else CLEAN) or self._of_known_class(node)
+        told = (self._field(node) if attribute in _TOLD else CLEAN) or self._of_known_class(node)
+        return told | self.filtered(value, _BUT_ENTRIES) if value and attribute in _OF_A_PATH else told
 
     def _field(self, node: ast.Attribute) -> Value:
         """An attribute whose name says what it holds."""
