@@ -80,6 +80,8 @@ _IN_LAST = (*in_any_case("last", "final", "max", "limit", "exhausted", "summar",
             "len(", "[-")  # fmt: skip
 _MESSAGE = "the last call of a run is sent without its tools, and shares no prefix with the calls before it"
 _MORE = (ast.Lt, ast.LtE)
+_COUNTED = frozenset({*_MORE, ast.Gt, ast.GtE, ast.Eq})
+"""How a step's number is compared."""
 _COUNTS = frozenset({"range", "count"})
 """What a loop that counts its steps goes through."""
 _TESTED = (*_IN_LAST, " < ", " <= ", " > ", " >= ", " == ")
@@ -112,11 +114,10 @@ def _back(step: Step, found: Moves) -> Evidence | None:
 
 def _branch(node: ast.If, view: View) -> Iterator[Hit]:
     """A branch on the last step that takes the tools away, or one on all others that alone gives them."""
-    if not _is_about_the_last(node.test, view) or not is_per_turn(view):
-        return
     ends, others = (node.orelse, node.body) if _is_before(node.test) else (node.body, node.orelse)
     found = [one for one in statements(ends) if _takes_away(one)] if ends or not others else [one for one in others if _gives(one)]
-    yield from (Hit(one, _MESSAGE) for one in found)
+    if found and _is_about_the_last(node.test, view) and is_per_turn(view):
+        yield from (Hit(one, _MESSAGE) for one in found)
 
 
 def _is_before(test: ast.expr) -> bool:
@@ -130,8 +131,11 @@ def _is_about_the_last(test: ast.expr, view: View) -> bool:
 
 def _counts_steps(test: ast.expr, view: View) -> bool:
     """`step == 9`, `step < n - 1` in `for step in range(n)`; what the first step does is not meant."""
-    function, sides = view.function(), [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
-    if function is None or any(isinstance(side, ast.Constant) and side.value == 0 for side in sides):
+    function = view.function()
+    if function is None or not isinstance(test, ast.Compare) or type(test.ops[0]) not in _COUNTED:
+        return False
+    sides = [test.left, *test.comparators]
+    if any(isinstance(side, ast.Constant) and side.value == 0 for side in sides):
         return False
     loops = [loop for loop in view.nodes(function, ast.For) if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in _COUNTS]
     return not {loop.target.id for loop in loops if isinstance(loop.target, ast.Name)}.isdisjoint(map(last_name, sides))
@@ -195,7 +199,7 @@ def _behind(loop: ast.stmt, view: View) -> list[ast.stmt]:
 
 HAZARD = Hazard(
     "CKT04", "tools-dropped-on-last-turn", "A", "warning",
-    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True),
+    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_TESTED,)),
             Pattern((ast.IfExp,), _choice, ("tools",), tested=(_TESTED,)),
             Pattern((ast.For, ast.AsyncFor, ast.While), _afterwards, as_keywords("tools"), is_near=True, also=(IN_HISTORY,))),
     requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
