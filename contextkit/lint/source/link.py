@@ -13,6 +13,7 @@ from typing import NamedTuple
 from contextkit.lint.finding import CodePlace
 from contextkit.lint.source.rule import Kind
 from contextkit.lint.source.summary import (
+    CALL,
     Attribute,
     Called,
     Filtered,
@@ -22,6 +23,7 @@ from contextkit.lint.source.summary import (
     Module,
     Origin,
     Parameter,
+    Shown,
     Source,
     Value,
 )
@@ -173,6 +175,8 @@ class Program:
         found = self._callees.get(name)
         if found is None:
             found = self.resolve(name)
+            if name.endswith(CALL) and found not in self.owners:
+                found = self.resolve(name.removesuffix(CALL))
             module, rest = self._split(found)
             if module is not None and rest in module.classes:
                 found = self._member(module, rest, "__init__", _HOPS) or found
@@ -227,6 +231,9 @@ class Program:
             return self._variable(origin, depth)
         if isinstance(origin, Item):
             return self._items(module, origin, depth, fresh)
+        if isinstance(origin, Shown):
+            method = self.owners.get(self.resolve(f"{origin.owner}.__str__"))
+            return self.returned(*method, depth) if method else self.ends(module, origin.value, depth, fresh)
         inside = self.ends(module, origin.value, depth, fresh)
         if isinstance(origin, Filtered):
             return without(by_day(inside) if origin.is_daily else inside, origin.without)

@@ -29,6 +29,7 @@ Kind = Literal[
     "person",     # user name, tenant, locale
     "file",       # text read from a file per call
     "plan",       # todo list, plan, scratch state
+    "counter",    # how many turns, steps or tokens there were, or are left
     "listing",    # skills, sub-agents, models joined into one text
     "server",     # tools fetched from an MCP server or registry at run time
     "media",      # an image encoded or resized

@@ -59,6 +59,10 @@ class Parameter(NamedTuple):
     """Of the parameter."""
 
 
+CALL = ".__call__"
+"""Behind the full name of a class: an object of it is called."""
+
+
 class Called(NamedTuple):
     """What a function of the linted tree gives back."""
 
@@ -110,6 +114,15 @@ class Filtered(NamedTuple):
     """Whether of a clock only the day is left."""
 
 
+class Shown(NamedTuple):
+    """An object of the linted tree, as text."""
+
+    owner: str
+    """Full name of its class: what the `__str__` of that gives, where it has one."""
+    value: Value
+    """What it is made of, otherwise."""
+
+
 class Item(NamedTuple):
     """One item of a tuple, or of a dict, that functions give back."""
 
@@ -119,7 +132,7 @@ class Item(NamedTuple):
     """Which item, from 0; or under which key."""
 
 
-Origin = Source | Parameter | Called | Attribute | Global | Frozen | Filtered | Item
+Origin = Source | Parameter | Called | Attribute | Global | Frozen | Filtered | Shown | Item
 """Where a value comes from."""
 
 

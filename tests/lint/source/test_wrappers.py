@@ -16,6 +16,12 @@ HEAD = (
 ASK = "    return client.messages.create(model='m', max_tokens=9, system=system, messages=messages)\n"
 MADE = "import time\nclass B:\n    def build(self):\n        return f'{time.time()}'\n"
 STAMP = "import time\ndef stamp():\n    return f'{time.time()}'\n"
+CALLED = "class P:\n    def __call__(self, text):\n        return f'{text} {dt.now()}'\n"
+AS_TEXT = "class P:\n    def __str__(self):\n        return f'It is {dt.now()}'\n"
+BUILDER = (
+    "class P:\n    def __init__(self):\n        self.parts = []\n    def add(self, part):\n        self.parts.append(part)\n"
+    "        return self\n    def build(self):\n        return ' '.join(self.parts)\n"
+)
 PARAMS = "def ask(messages):\n    params = {'messages': messages}\n"
 SPREAD = "    return client.messages.create(model='m', max_tokens=9, **params)\n"
 PREPARED = (
@@ -67,10 +73,28 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
     "a template filled in by one of ours": (TEMPLATE % "GUIDE"
                                             + "def now():\n    return dt.now()\nfilled = prompt.partial(time=now)\n", {}),
     "a template filled in for a call": (TEMPLATE % "GUIDE" + ASKED % ("prompt.partial(time=dt.now())", ""), {}),
+    "an object that is called": (CALLED + "def ask(messages):\n    make = P()\n    system = make('x')\n" + ASK, {}),
+    "an object that is called, kept": (CALLED + "class A:\n    def __init__(self):\n        self.make = P()\n    def ask(self, messages):\n"
+                                       "        system = self.make('x')\n    " + ASK, {}),
+    "an object that is called, of another file": ("from parts import P\ndef ask(make: P, messages):\n    system = make('x')\n" + ASK,
+                                                  {"parts": "import time\n" + CALLED.replace("dt.now()", "time.time()")}),
+    "an object as text": (AS_TEXT + "def ask(messages):\n    p = P()\n    system = f'{p}'\n" + ASK, {}),
+    "an object by str": (AS_TEXT + "def ask(p: P, messages):\n    system = 'x' + str(p)\n" + ASK, {}),
+    "an object given its base's text": (AS_TEXT + "class Q(P):\n    pass\ndef ask(messages):\n    system = f'{Q()}'\n" + ASK, {}),
+    "a builder": (BUILDER + "def ask(messages):\n    system = P().add(f'{dt.now()}').build()\n" + ASK, {}),
     "a template of a system message": (TEMPLATE % "'x'" + "system = SystemMessagePromptTemplate.from_template(GUIDE)\n"
                                        "def ask(model):\n    return model.invoke([system.format_messages(time=dt.now())])\n", {}),
 }  # fmt: skip
 LEFT: dict[str, str] = {
+    "an object called that says something else": (
+        "class P:\n    def __init__(self, at):\n        self.at = at\n    def __call__(self, text):\n        return f'Be {text}.'\n"
+        "def ask(messages):\n    make = P(dt.now())\n    system = make('brief')\n" + ASK
+    ),
+    "an object whose text is another": (
+        "class P:\n    def __init__(self, at):\n        self.at = at\n    def __str__(self):\n        return 'x'\n"
+        "def ask(messages):\n    p = P(dt.now())\n    system = f'{p}'\n" + ASK
+    ),
+    "a builder that keeps a text": (BUILDER + "def ask(messages):\n    system = P().add('x').build()\n    print(dt.now())\n" + ASK),
     "a value made once for a class": (
         "class P:\n    now = f'{dt.now()}'\ndef ask(messages):\n    p = P()\n    system = f'It is {p.now}'\n" + ASK
     ),

@@ -14,3 +14,65 @@ def step(state, messages):
 def step_at_the_tail(state, messages):
     messages.append({"role": "user", "content": "Still to do: " + "; ".join(state.todos)})
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
+
+
+def countdown(messages):
+    for turn in range(20):  # expect: CKS06
+        system = f"{INSTRUCTIONS} This is turn {turn + 1} of 20."
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+def spend(messages, budget):
+    while budget > 0:
+        system = f"{INSTRUCTIONS} You have {budget} tokens left."
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+        budget -= reply.usage.output_tokens  # expect: CKS06
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+class Counting:
+    def __init__(self):
+        self.messages, self.n_turns = [], 0
+
+    def ask(self, text):
+        self.n_turns += 1  # expect: CKS06
+        self.messages.append({"role": "user", "content": text})
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=self.system(), messages=self.messages)
+
+    def system(self):
+        return f"{INSTRUCTIONS} Turn {self.n_turns}."
+
+
+def countdown_at_the_tail(messages):
+    for turn in range(20):
+        messages.append({"role": "user", "content": f"This is turn {turn + 1} of 20."})
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+def one_of_many(chapters):
+    drafts = []
+    for n, chapter in enumerate(chapters):  # each is a request of its own
+        system = f"You write chapter {n}."
+        asked = [{"role": "user", "content": chapter}]
+        drafts.append(client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=asked))
+    return drafts
+
+
+def remembered(sources, messages):
+    told = ""
+    for n, source in enumerate(sources):  # of each other conversation
+        told += f"From source {n}: {source}. "
+        messages.append({"role": "user", "content": source})
+    system = INSTRUCTIONS + told
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def limit(messages, limit):
+    n = 0
+    while n < limit:
+        n += 1
+        system = f"{INSTRUCTIONS} You have {limit} turns in all."
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})

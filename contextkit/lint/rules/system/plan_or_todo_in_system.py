@@ -1,8 +1,9 @@
 """plan-or-todo-in-system: a plan, a task list or the agent's state is rendered into the system prompt.
 
 ## What it does
-The current list of tasks stands in the instructions, so that the model never loses sight of it. Each time the model
-ticks something off, the next request has another system text.
+The current list of tasks stands in the instructions, so that the model never loses sight of it; or the number of the
+turn, the steps or tokens that are left. Each time the model ticks something off, each time something is counted, the
+next request has another system text.
 
 ## Why it costs you
 The better the agent keeps its list, the more it pays: every update throws away system and messages on Anthropic, and
@@ -25,7 +26,8 @@ The tool that edits the list can return the whole of it, which is the same thing
 tool's result, or `context.notice(render(plan))`.
 
 ## Detected by
-- source: a list of tasks, a plan or a state object rendered into the system text.
+- source: a list of tasks, a plan or a state object rendered into the system text; how many turns there were or are left, counted
+  by a loop or method that adds to the messages.
 - requests: the system text changes in a list of tasks or below such a heading, or in the call behind one of the tool
   that writes the plan.
 - guard: the same comparison, before the call leaves.
@@ -64,7 +66,10 @@ def _after_planning(step: Step, change: Change) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKS06", "plan-or-todo-in-system", "A", "error",
-    source=(Flow(("plan",), ("system",), "{source} changes while the agent works and reaches {sink}, in front of the history"),),
+    source=(
+        Flow(("plan",), ("system",), "{source} changes while the agent works and reaches {sink}, in front of the history"),
+        Flow(("counter",), ("system",), "{source} is counted on in each turn and reaches {sink}, in front of the history"),
+    ),
     requests=(RequestRule("change", _plan, 24), RequestRule("change", _after_planning, 45)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

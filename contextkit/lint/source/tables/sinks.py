@@ -195,3 +195,7 @@ GROWS: Final[re.Pattern[bytes]] = re.compile(
     rb"\.(?:append|extend|add_\w*message\w*|add_user\w*)\(|messages\s*\+?=|history\s*\+?=|\binput\("
 )
 """A loop whose body says this is a conversation: what was made before it is frozen for it."""
+CONVERSES: Final[re.Pattern[bytes]] = re.compile(
+    rb"(?:messages|msgs|history|conversation|transcript|contents|input_items)(?:\.(?:append|extend)\(|\s*\+=)|\.add_\w*message\w*\(|\.add_user\w*\("
+)
+"""What adds to the messages themselves: who does that and calls a model goes through turns."""

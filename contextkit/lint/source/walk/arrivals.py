@@ -9,7 +9,7 @@ from typing import Any
 
 from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind, Sink
-from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Source, Value
+from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Shown, Source, Value
 from contextkit.lint.source.tables import sanitizers, sinks
 from contextkit.lint.source.walk.pieces import (
     KnownCall,
@@ -137,7 +137,7 @@ class Arrivals(View):
         origin = self.module.origins[number]
         if isinstance(origin, Source | Called):
             return origin.site.line
-        if isinstance(origin, Filtered | Item):
+        if isinstance(origin, Filtered | Item | Shown):
             return max((self._line_of(part, inside) for part in origin.value), default=0)
         return 0 if isinstance(origin, Parameter | Frozen) else inside
 

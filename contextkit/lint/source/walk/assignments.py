@@ -10,7 +10,7 @@ from contextkit.lint.source.rule import Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.calls import Calls
-from contextkit.lint.source.walk.pieces import constant_keys, last_name, walk
+from contextkit.lint.source.walk.pieces import constant_keys, counts, last_name, walk
 
 _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr,
                           ast.Dict, ast.DictComp})  # fmt: skip
@@ -51,6 +51,8 @@ class Assignments(Calls):
         """`a += value`."""
         value = self.table[type(node.value)](node.value)
         target = node.target
+        if type(target) is ast.Attribute and self.scope.node is not None and counts(node) and self.converses(self.scope.node):
+            value |= self.varies("counter", target)
         if type(target) is ast.Name:
             self.begun.discard(target.id)
             before = self.scope.env.get(target.id, CLEAN)
@@ -185,10 +187,12 @@ class Assignments(Calls):
         self.arrive("front" if is_front else "message", node, f"`{ast.unparse(target)}`", value=value)
 
     def returning(self, node: ast.Return) -> Value:
-        """`return value`."""
+        """`return value`; of a builder's step, `return self`, what it was given."""
         if node.value is None:
             return CLEAN
         value = self.table[type(node.value)](node.value)
+        if type(node.value) is ast.Name and node.value.id == self.scope.myself:
+            value |= CLEAN.union(*map(self.parameter, sorted(self.scope.function.named)))
         if value and self.frozen_lines and self.statement_is_frozen():
             value = self.frozen(value)
         function = self.scope.function

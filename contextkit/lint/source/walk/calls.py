@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
-from contextkit.lint.source.summary import CLEAN, Called, Parameter, Value
+from contextkit.lint.source.summary import CALL, CLEAN, Called, Parameter, Value
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.arrivals import ADDERS, MEETING
 from contextkit.lint.source.walk.dumps import Dumps
@@ -192,6 +192,8 @@ class Calls(Dumps):
             return self._ours(node, name, values, keywords, receiver)
         if everything is None:
             everything = receiver.union(*values, *keywords)
+        if name == "str" and values:
+            return self.as_text(node.args[0], everything)
         if not everything:
             return CLEAN
         if known.is_text:
@@ -295,6 +297,8 @@ class Calls(Dumps):
                 texts.append((key, word))
         func, function = node.func, self.scope.function
         is_method = type(func) is ast.Attribute
+        if self.class_of_object(func):
+            name = f"{name}{CALL}"
         if receiver and is_method:
             arguments.append(("self", receiver))
         words = tuple(texts) if arguments else ()

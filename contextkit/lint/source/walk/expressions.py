@@ -9,7 +9,7 @@ from typing import Any
 
 from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind
-from contextkit.lint.source.summary import CLEAN, Attribute, Called, Filtered, Global, Item, Source, Value
+from contextkit.lint.source.summary import CLEAN, Attribute, Called, Filtered, Global, Item, Shown, Source, Value
 from contextkit.lint.source.tables import sanitizers, sources
 from contextkit.lint.source.walk.arrivals import n_characters
 from contextkit.lint.source.walk.displays import Displays, Handler
@@ -203,7 +203,7 @@ class Expressions(Displays):
 
     def formatted(self, node: ast.FormattedValue) -> Value:
         """`{x:spec}`: a day's format makes a clock a date."""
-        value = self.table[type(node.value)](node.value)
+        value = self.as_text(node.value, self.table[type(node.value)](node.value))
         spec = node.format_spec
         if spec is not None and value:
             parts = getattr(spec, "values", [])
@@ -211,6 +211,22 @@ class Expressions(Displays):
                 return self.by_day(value)
             return value | self.table[type(spec)](spec)
         return value
+
+    def as_text(self, node: ast.expr, value: Value) -> Value:
+        """An object of the linted tree says what its class makes of it."""
+        owner = self.class_of_object(node)
+        return self.number(Shown(owner, value)) if owner else value
+
+    def class_of_object(self, node: ast.AST) -> str:
+        """The full name of the class of the linted tree that an object is one of, as a variable or attribute; empty where none is known."""
+        kind = type(node)
+        if kind is ast.Name:
+            owner = self.scope.types.get(node.id, "")  # type: ignore[attr-defined]
+        elif kind is ast.Attribute and last_name(node.value) == self.scope.myself:  # type: ignore[attr-defined]
+            owner = self.class_types.get((self.scope.owner, node.attr), "")  # type: ignore[attr-defined]
+        else:
+            owner = self.dotted(node) if kind is ast.Call else ""
+        return owner if owner and owner.rpartition(".")[2].lstrip("_")[:1].isupper() and self.is_ours(owner) else ""
 
     def operator(self, node: ast.BinOp) -> Value:
         """Both sides; a long chain of `+` is gone through without recursion."""

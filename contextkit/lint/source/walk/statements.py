@@ -15,7 +15,7 @@ from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.templates import places_in_system
 from contextkit.lint.source.walk.calls import TOLD, last_parts
 from contextkit.lint.source.walk.displays import Handler
-from contextkit.lint.source.walk.pieces import as_meant, forget, keeps_its_result, last_name, made_by, walk
+from contextkit.lint.source.walk.pieces import as_meant, counter_of, counts, forget, keeps_its_result, last_name, made_by, walk
 from contextkit.lint.source.walk.view import BUILTINS, AnyFunction, Scope
 from contextkit.lint.source.watch.comments import frozen_lines, silenced_lines
 from contextkit.lint.source.watch.patterns import CodedPattern
@@ -198,11 +198,20 @@ class Walk(Watching):
 
     def _loop(self, node: Any, before: Env) -> Value:
         self.loops.append(node)
+        if self.converses(node):
+            self._count(node)
         self.body(node.body)
         self.loops.pop()
         self.body(node.orelse)
         self.scope.env = _merged([self.scope.env, before])
         return CLEAN
+
+    def _count(self, loop: ast.AST) -> None:
+        """What a conversation's loop counts differs in each turn, above the place where it is counted as well."""
+        counted = [part.target for part in self.nodes(loop, ast.AugAssign) if counts(part)]
+        for target in (*counted, counter_of(loop)):
+            if type(target) is ast.Name:
+                self.scope.env[target.id] = self.scope.env.get(target.id, CLEAN) | self.varies("counter", target)
 
     def with_block(self, node: ast.With) -> Value:
         """`with a as b`."""

@@ -27,6 +27,7 @@ from contextkit.lint.source.summary import (
     Module,
     Origin,
     Parameter,
+    Shown,
     Site,
     Source,
     Value,
@@ -252,7 +253,7 @@ class View:
             elif isinstance(origin, Filtered):
                 inside = set(self._kinds_of(origin.value, depth - 1)) - origin.without
                 yield from {"date" if kind == "clock" else kind for kind in inside} if origin.is_daily else inside
-            elif isinstance(origin, Item):
+            elif isinstance(origin, Item | Shown):
                 yield from self._kinds_of(origin.value, depth - 1)
             elif isinstance(origin, Called):
                 for _, argument in origin.arguments:
@@ -323,7 +324,11 @@ class View:
         """Whether the function around calls a model, itself or through this file; see `rule.View`."""
         return self.scope.node is not None and self._calls_model(self.scope.node, _DEPTH)
 
-    def _calls_model(self, node: AnyFunction, depth: int) -> bool:
+    def converses(self, node: ast.AST) -> bool:
+        """Whether a loop or function goes through the turns of a conversation: adds to its messages and calls a model."""
+        return sinks.CONVERSES.search(self.source, *self.bytes_at(node)) is not None and self._calls_model(node, _DEPTH)
+
+    def _calls_model(self, node: ast.AST, depth: int) -> bool:
         known = self._callers.get(id(node))
         if known is not None:
             return known
