@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from contextkit.lint.rules.callsites import as_keys, as_keywords, is_model_call, is_per_turn, last_name, statements, words_of
-from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sinks
-from contextkit.lint.source.walk.pieces import walk
 
 TURN = re.compile(
     r"(?:^|_)(?:steps?|turns?|iterations?|iter|attempts?|retr(?:y|ies)|rounds?|last|final|remaining|left|used|difficulty|complexity|complex|simple"

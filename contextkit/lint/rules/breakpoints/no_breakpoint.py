@@ -48,8 +48,8 @@ from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
 from contextkit.lint.rules.marking import is_single_shot, runs_again, says
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
-from contextkit.lint.source.edits import appended
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.edits import appended
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _OWN_WIRES = ("anthropic_messages", "bedrock_converse")

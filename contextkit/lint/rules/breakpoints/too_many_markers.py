@@ -40,7 +40,7 @@ from contextkit.lint.rules.callsites import as_keys, as_keywords, field, keyword
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_target, literal_markers
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _MANY = re.compile(

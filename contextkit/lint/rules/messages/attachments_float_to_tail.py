@@ -47,7 +47,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, floated, gone, messages
 from contextkit.lint.rules.syntax import last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LARGE = 1_000

@@ -54,7 +54,7 @@ from contextkit.lint.rules.callsites import span_of, statements, uses_of
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import functions_in
+from contextkit.lint.source.syntax.pieces import functions_in
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _PLAIN = frozenset({"type", "text"})

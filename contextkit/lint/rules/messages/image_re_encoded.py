@@ -49,7 +49,7 @@ from contextkit.lint.rules.history import MEDIA
 from contextkit.lint.rules.shapes import differing_strings, paired
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, keyword, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LONG = 40

@@ -47,7 +47,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, bodies, come, gone, is_restored, messages
 from contextkit.lint.rules.syntax import model_calls, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _FAULTS = re.compile(r"invalid|bad_?request|unprocessable|unsupported|too_large|\b4(?:00|13|22)\b", re.IGNORECASE)

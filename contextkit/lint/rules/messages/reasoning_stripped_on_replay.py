@@ -60,7 +60,7 @@ from contextkit.lint.rules.syntax import (
     words_in,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 

@@ -46,7 +46,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, content_writes, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 

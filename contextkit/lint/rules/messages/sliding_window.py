@@ -49,8 +49,8 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import front_cut, messages
 from contextkit.lint.rules.syntax import keyword, last_name, model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sinks
-from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 

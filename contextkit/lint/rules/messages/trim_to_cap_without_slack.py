@@ -44,7 +44,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import cuts
 from contextkit.lint.rules.syntax import inside, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 

@@ -41,8 +41,8 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import keyword, last_name
 from contextkit.lint.rules.settings import Differs, account_of, differs, is_other_model
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sanitizers
-from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_isolation_key",))

@@ -49,8 +49,8 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import mentions, words_of
 from contextkit.lint.rules.toolsets import is_search_tool, named, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sanitizers
-from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SIZE = re.compile(r"(?:^|_)(?:n|num|count|size|tokens?|total)(?:_|$)")

@@ -51,7 +51,7 @@ from contextkit.lint.rules.callsites import is_nothing, last_name
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.toolsets import named, set_moves
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SELECTS = re.compile(

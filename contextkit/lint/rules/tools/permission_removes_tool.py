@@ -50,8 +50,8 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import is_per_turn, last_name, mentions, statements
 from contextkit.lint.rules.toolsets import are_whole_servers, called_now, named, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sinks
-from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _MODE = re.compile(

@@ -51,7 +51,7 @@ from contextkit.lint.rules.settings import had_cached, is_claude
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.toolsets import SERVER_TOOL, is_server_tool, named, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _MAKERS = re.compile(r"^(?:Web(?:Search|Fetch)\w*Tool\w*|GoogleSearch|FileSearchTool|CodeInterpreterTool)$")

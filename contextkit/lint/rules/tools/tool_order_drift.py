@@ -52,7 +52,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import is_reorder
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name, words_in
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Flow, Hit, Pattern, View
-from contextkit.lint.source.walk.pieces import walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 

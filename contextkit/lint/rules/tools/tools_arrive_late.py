@@ -48,8 +48,8 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keys, as_keywords, field, is_per_turn, keyword, last_name, statements
 from contextkit.lint.rules.toolsets import Moves, are_whole_servers, named, names, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sources
-from contextkit.lint.source.walk.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Shown, Source, Value
-from contextkit.lint.source.tables import sanitizers, sinks
-from contextkit.lint.source.walk.pieces import (
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.pieces import (
     KnownCall,
     constant_keys,
     is_system_message,
@@ -22,7 +21,8 @@ from contextkit.lint.source.walk.pieces import (
     walk,
     word_of,
 )
-from contextkit.lint.source.walk.view import View
+from contextkit.lint.source.tables import sanitizers, sinks
+from contextkit.lint.source.view.questions import Questions
 
 ADDERS = frozenset({"append", "insert", "extend", "add"})
 """Methods that put an item into a list."""
@@ -40,7 +40,7 @@ REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output
 """A choice between two constants varies only here."""
 
 
-class Arrivals(View):
+class Arrivals(Questions):
     """Notes what reaches the prompt."""
 
     __slots__ = (

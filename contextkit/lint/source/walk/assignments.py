@@ -5,12 +5,13 @@ Takes the walk's state, gives the handlers of assignments and `return`; knows no
 
 from __future__ import annotations
 
-from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Function, Value
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.counters import counts
+from contextkit.lint.source.syntax.pieces import constant_keys, last_name, walk
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.calls import Calls
-from contextkit.lint.source.walk.pieces import constant_keys, counts, last_name, walk
 
 _KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr,
                           ast.Dict, ast.DictComp})  # fmt: skip

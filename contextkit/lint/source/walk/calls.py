@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
 from contextkit.lint.source.summary import CALL, CLEAN, Called, Parameter, Value
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.pieces import FOREIGN, OURS, KnownCall, last_name, word_of
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.arrivals import ADDERS, MEETING
 from contextkit.lint.source.walk.dumps import Dumps
 from contextkit.lint.source.walk.expressions import is_clock_format, is_day_format
-from contextkit.lint.source.walk.pieces import FOREIGN, OURS, KnownCall, last_name, word_of
 
 _LISTS = frozenset({"list", "tuple"})
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})

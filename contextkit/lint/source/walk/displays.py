@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contextkit.lint.source import nodes as ast
-from contextkit.lint.source.edits import appended, removed, wrapped
 from contextkit.lint.source.rule import MOVE_MARKER, SORT_ITEMS, SORT_TOOLS
 from contextkit.lint.source.summary import CLEAN, Called, Item, Source, Value
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.edits import appended, removed, wrapped
+from contextkit.lint.source.syntax.pieces import constant_keys, last_name, walk
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.arrivals import Arrivals, is_role
-from contextkit.lint.source.walk.pieces import constant_keys, last_name, walk
 
 Handler = Callable[[Any], Value]
 _SAME_ITEMS = frozenset({"enumerate", "reversed", "list"})

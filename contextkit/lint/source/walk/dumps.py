@@ -5,13 +5,13 @@ Takes the walk's state and a call, gives the origins of its text; knows nothing 
 
 from __future__ import annotations
 
-from contextkit.lint.source import nodes as ast
-from contextkit.lint.source.edits import appended
 from contextkit.lint.source.rule import SORT_KEYS, Kind
 from contextkit.lint.source.summary import Source, Value
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.edits import appended
+from contextkit.lint.source.syntax.pieces import last_name
 from contextkit.lint.source.tables import sanitizers, sources
 from contextkit.lint.source.walk.expressions import Expressions
-from contextkit.lint.source.walk.pieces import last_name
 
 _DEEP = 4  # how far back it is asked what a mapping was made from
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind
 from contextkit.lint.source.summary import CLEAN, Attribute, Called, Filtered, Global, Item, Shown, Source, Value
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.pieces import last_name
 from contextkit.lint.source.tables import sanitizers, sources
 from contextkit.lint.source.walk.arrivals import n_characters
 from contextkit.lint.source.walk.displays import Displays, Handler
-from contextkit.lint.source.walk.pieces import last_name
 
 _NO_TEXT = (ast.Not,)
 _RECKONING = frozenset({ast.Div, ast.FloorDiv, ast.Mult, ast.Pow})

@@ -12,8 +12,8 @@ from itertools import chain
 from operator import or_
 from typing import Any, NamedTuple
 
-from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Hit, Pattern
+from contextkit.lint.source.syntax import nodes as ast
 from contextkit.lint.source.watch.words import EVERYWHERE, Group, Words
 
 MARKED, FROZEN, SILENCED = (b"cache_control",), (b"frozen",), ((b"noqa",), (b"NOQA",))

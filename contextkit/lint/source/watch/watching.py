@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Hit
 from contextkit.lint.source.summary import Value
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.pieces import last_name
 from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
-from contextkit.lint.source.walk.pieces import last_name
 from contextkit.lint.source.watch.patterns import FROZEN, FUNCTIONS, MARKED, SELDOM, SILENCED, Asking, CodedPattern, Wanted, made_ready
 from contextkit.lint.source.watch.words import Standing
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from contextkit.lint.source import nodes as ast
-from contextkit.lint.source.walk.pieces import is_system_role, last_name, walk
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.pieces import is_system_role, last_name, walk
 
 _PLACE = re.compile(r"(?<!\{)\{(\w+)\}")
 

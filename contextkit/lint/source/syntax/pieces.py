@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ParamSpec, TypeVar, cast
 
-from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import Kind, Sink
+from contextkit.lint.source.syntax import nodes as ast
 from contextkit.lint.source.tables import sinks
 
 _ENDS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.Constant})
@@ -23,10 +23,6 @@ _WITH_GAPS = frozenset({ast.Dict, ast.arguments})
 """What has lists with a None for an item: `{**others}`, an argument without a default."""
 _WITH_NODES = {ast.Import: "names", ast.ImportFrom: "names"}
 """Where a field of such a name does hold nodes."""
-_STEPS = frozenset({ast.Add, ast.Sub})
-_NUMBERS = frozenset({int, float})
-_SPENT = ("tokens", "cost")
-"""Ends of the names of what is used up."""
 _WORD = 24
 """Characters of a word that says as what something is handed over, at most."""
 _P = ParamSpec("_P")
@@ -149,22 +145,6 @@ def last_name(node: ast.AST) -> str:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         return node.slice.value
     return ""
-
-
-def counts(node: ast.AugAssign) -> bool:
-    """Whether it is a step of a counter: `n += 1`, `budget -= usage.output_tokens`."""
-    if type(node.op) not in _STEPS:
-        return False
-    step = node.value
-    return type(step.value) in _NUMBERS if type(step) is ast.Constant else last_name(step).endswith(_SPENT)
-
-
-def counter_of(loop: ast.AST) -> ast.expr | None:
-    """What says how often a loop was gone through: `n` of `for n in range(9)`, of `for n, text in enumerate(texts)`."""
-    called = last_name(loop.iter.func) if isinstance(loop, ast.For | ast.AsyncFor) and isinstance(loop.iter, ast.Call) else ""
-    if called == "enumerate":
-        return loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else None  # type: ignore[attr-defined]
-    return loop.target if called in {"range", "count", "trange"} else None  # type: ignore[attr-defined]
 
 
 def made_from(node: ast.AST) -> list[ast.AST]:

@@ -1,0 +1,193 @@
+"""What can be asked where the walk stands: what varies in an expression, what is a history, what calls a model, what stands around.
+
+Takes the walk's state, answers the questions of `rule.View`; knows nothing of how expressions are evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+from contextkit.lint.source.rule import Kind, Node
+from contextkit.lint.source.summary import CLEAN, Called, Filtered, Item, Module, Shown, Source, Value
+from contextkit.lint.source.syntax import nodes as ast
+from contextkit.lint.source.syntax.pieces import (
+    by_type,
+    children,
+    constant_keys,
+    functions_in,
+    is_model_call,
+    is_tool_definition,
+    last_name,
+    made_from,
+    walk,
+    way_to,
+)
+from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.view.state import BUILTINS, AnyFunction, State
+
+_DEPTH = 8
+"""How far a question follows assignments: deeper chains are generated code."""
+
+
+class Questions(State):
+    """Answers of the walk. Satisfies `rule.View` once `evaluate` is given."""
+
+    __slots__ = ("_assigned", "_callers", "_functions", "_parents", "asked", "stored")
+
+    stored: dict[str, list[ast.expr]]
+    """Variable → the lists, calls and the like that this function stored in it."""
+
+    def open(self, module: Module, source: bytes, tree: ast.Module, roots: frozenset[str]) -> None:
+        """Begin a file."""
+        super().open(module, source, tree, roots)
+        self.stored = {}
+        self._parents: dict[ast.AST, tuple[ast.AST, ...]] = {}
+        self._assigned: dict[int, dict[str, list[ast.expr]]] = {}
+        self._callers: dict[int, bool] = {}
+        self._functions: dict[str, list[AnyFunction]] | None = None
+
+    def probe(self, node: ast.AST) -> Value:
+        """The origins of an expression, without noting anything."""
+        before, self.probing = self.probing, True
+        try:
+            return self.evaluate(node)
+        finally:
+            self.probing = before
+
+    evaluate: Callable[[ast.AST], Value]
+
+    def kinds(self, node: ast.AST) -> frozenset[Kind]:
+        """What varies in an expression; see `rule.View`."""
+        found = frozenset(self._kinds_of(self.probe(node), _DEPTH))
+        return found | {"history"} if self.is_history(node) else found
+
+    def _kinds_of(self, value: Value, depth: int) -> Iterator[Kind]:
+        for origin in (self.module.origins[number] for number in value if depth):
+            if isinstance(origin, Source):
+                yield origin.kind
+            elif isinstance(origin, Filtered):
+                inside = set(self._kinds_of(origin.value, depth - 1)) - origin.without
+                yield from {"date" if kind == "clock" else kind for kind in inside} if origin.is_daily else inside
+            elif isinstance(origin, Item | Shown):
+                yield from self._kinds_of(origin.value, depth - 1)
+            elif isinstance(origin, Called):
+                for _, argument in origin.arguments:
+                    yield from self._kinds_of(argument, depth - 1)
+                local = self.module.functions.get(origin.callee.removeprefix(f"{self.module.name}."))
+                yield from self._kinds_of(local.returned if local else CLEAN, depth - 1)
+
+    def is_history(self, node: ast.AST) -> bool:
+        """Whether it is the running list of messages; see `rule.View`."""
+        return self._is_named(node, sinks.HISTORY, set())
+
+    def is_tools(self, node: ast.AST) -> bool:
+        """Whether it is a list of tools or a tool definition; see `rule.View`."""
+        return self._is_named(node, sinks.TOOLS, set()) or (isinstance(node, ast.Dict) and is_tool_definition(constant_keys(node)))
+
+    def is_prompt(self, node: ast.AST) -> bool:
+        """Whether it is system text; see `rule.View`."""
+        return self._is_named(node, sinks.PROMPT, set())
+
+    def _is_named(self, node: ast.AST, words: re.Pattern[str], asked: set[str]) -> bool:
+        """By its own name, by the name of what it was made from, or by what was stored in it."""
+        name = last_name(node)
+        if name and words.match(name):
+            return True
+        if isinstance(node, ast.Name):
+            if node.id in asked:
+                return False
+            asked.add(node.id)
+            return any(self._is_named(value, words, asked) for value in self.stored.get(node.id, ()))
+        return not isinstance(node, ast.Attribute) and any(self._is_named(part, words, asked) for part in made_from(node))
+
+    def stored_in(self, name: str) -> list[ast.expr]:
+        """The expressions this function assigns to a variable."""
+        node = self.scope.node
+        if node is None:
+            return []
+        if id(node) not in self._assigned:
+            found: dict[str, list[ast.expr]] = {}
+            for part in walk(node):
+                if isinstance(part, ast.Assign):
+                    for target in part.targets:
+                        if isinstance(target, ast.Name):
+                            found.setdefault(target.id, []).append(part.value)
+            self._assigned[id(node)] = found
+        return self._assigned[id(node)].get(name, [])
+
+    def is_constant(self, node: ast.AST, depth: int = _DEPTH) -> bool:
+        """Whether it is made of what never changes in a session; see `rule.View`."""
+        if isinstance(node, ast.Name):
+            stored = self.stored_in(node.id)
+            if stored:
+                return bool(depth) and all(self.is_constant(value, depth - 1) for value in stored)
+            return node.id not in self.scope.env and (node.id in self.names or node.id in BUILTINS or node.id in self.bound)
+        if isinstance(node, ast.Attribute):
+            is_mine = isinstance(node.value, ast.Name) and node.value.id == self.scope.myself
+            return self._is_settled(node.attr) if is_mine else self.is_constant(node.value, depth)
+        if isinstance(node, ast.Call):
+            return self.dotted(node) in {"str", "tuple", "list", "dict", "frozenset", "int", "textwrap.dedent"} and all(
+                self.is_constant(argument, depth) for argument in node.args
+            )
+        return all(self.is_constant(child, depth) for child in children(node) if isinstance(child, ast.expr))
+
+    def _is_settled(self, attribute: str) -> bool:
+        stored = self.module.attributes.get((self.scope.owner, attribute), [])
+        return bool(stored) and all(is_once for _, is_once in stored)
+
+    def calls_model(self) -> bool:
+        """Whether the function around calls a model, itself or through this file; see `rule.View`."""
+        return self.scope.node is not None and self._calls_model(self.scope.node, _DEPTH)
+
+    def converses(self, node: ast.AST) -> bool:
+        """Whether a loop or function goes through the turns of a conversation: adds to its messages and calls a model."""
+        return sinks.CONVERSES.search(self.source, *self.bytes_at(node)) is not None and self._calls_model(node, _DEPTH)
+
+    def _calls_model(self, node: ast.AST, depth: int) -> bool:
+        known = self._callers.get(id(node))
+        if known is not None:
+            return known
+        self._callers[id(node)] = False
+        names = {last_name(call.func): call for call in walk(node) if isinstance(call, ast.Call)}
+        found = any(is_model_call(self.dotted(call.func), name) for name, call in names.items())
+        if not found and depth:
+            found = any(self._calls_model(other, depth - 1) for name in names for other in self._functions_named(name))
+        self._callers[id(node)] = found
+        return found
+
+    def _functions_named(self, name: str) -> list[AnyFunction]:
+        if self._functions is None:
+            self._functions = {}
+            for node in functions_in(self.tree):
+                self._functions.setdefault(node.name, []).append(node)
+        return self._functions.get(name, [])
+
+    def nodes(self, around: ast.AST, *types: type[Node]) -> tuple[Node, ...]:
+        """The nodes of some types inside a function or statement; see `rule.View`."""
+        found: dict[Any, list[Any]] = by_type(around)
+        if len(types) == 1:
+            return tuple(found.get(types[0], ()))
+        return tuple(chain.from_iterable([found.get(kind, ()) for kind in types]))
+
+    def loop(self) -> ast.AST | None:
+        """The innermost loop around the node; see `rule.View`."""
+        return self.loops[-1] if self.loops else None
+
+    asked: ast.AST
+    """The node a pattern is shown."""
+
+    def function(self) -> AnyFunction | None:
+        """The function around the node; see `rule.View`."""
+        return self.scope.node
+
+    def parents(self) -> tuple[ast.AST, ...]:
+        """The nodes around the one a pattern is shown, outermost first; see `rule.View`."""
+        node = self.asked
+        found = self._parents.get(node)
+        if found is None:
+            line = getattr(node, "lineno", 0)
+            found = self._parents[node] = way_to(node, line, self.tree, True) or way_to(node, line, self.tree, False) or ()
+        return found
