@@ -199,3 +199,5 @@ CONVERSES: Final[re.Pattern[bytes]] = re.compile(
     rb"(?:messages|msgs|history|conversation|transcript|contents|input_items)(?:\.(?:append|extend)\(|\s*\+=)|\.add_\w*message\w*\(|\.add_user\w*\("
 )
 """What adds to the messages themselves: who does that and calls a model goes through turns."""
+TALKS: Final = (b"messages", b"msgs", b"history", b"conversation", b"transcript", b"contents", b"input_items", b".add_")
+"""One of these stands in it, which is found sooner."""

@@ -144,7 +144,9 @@ class Questions(State):
 
     def converses(self, node: ast.AST) -> bool:
         """Whether a loop or function goes through the turns of a conversation: adds to its messages and calls a model."""
-        return sinks.CONVERSES.search(self.source, *self.bytes_at(node)) is not None and self._calls_model(node, _DEPTH)
+        start, end = self.bytes_at(node)
+        talks = any(self.source.find(word, start, end) >= 0 for word in sinks.TALKS)
+        return talks and sinks.CONVERSES.search(self.source, start, end) is not None and self._calls_model(node, _DEPTH)
 
     def _calls_model(self, node: ast.AST, depth: int) -> bool:
         known = self._callers.get(id(node))

@@ -219,14 +219,16 @@ class Expressions(Displays):
 
     def class_of_object(self, node: ast.AST) -> str:
         """The full name of the class of the linted tree that an object is one of, as a variable or attribute; empty where none is known."""
-        kind = type(node)
+        kind, scope = type(node), self.scope
         if kind is ast.Name:
-            owner = self.scope.types.get(node.id, "")  # type: ignore[attr-defined]
-        elif kind is ast.Attribute and last_name(node.value) == self.scope.myself:  # type: ignore[attr-defined]
-            owner = self.class_types.get((self.scope.owner, node.attr), "")  # type: ignore[attr-defined]
+            owner = scope.types.get(node.id)  # type: ignore[attr-defined]
+        elif kind is ast.Attribute:
+            holder = node.value  # type: ignore[attr-defined]
+            is_mine = type(holder) is ast.Name and holder.id == scope.myself
+            owner = self.class_types.get((scope.owner, node.attr)) if is_mine else None  # type: ignore[attr-defined]
         else:
-            owner = self.dotted(node) if kind is ast.Call else ""
-        return owner if owner and owner.rpartition(".")[2].lstrip("_")[:1].isupper() and self.is_ours(owner) else ""
+            owner = self.dotted(node) if kind is ast.Call else None
+        return owner if owner and self.is_ours(owner) and owner.rpartition(".")[2].lstrip("_")[:1].isupper() else ""
 
     def operator(self, node: ast.BinOp) -> Value:
         """Both sides; a long chain of `+` is gone through without recursion."""
