@@ -49,6 +49,8 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.syntax import last_name, text_in, words_in
 from contextkit.lint.rules.wording import Edited, edited, front_name, is_about
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import is_system_message
+from contextkit.lint.source.tables import sanitizers
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _PAUSE = 300
@@ -88,14 +90,26 @@ _PROMPTS = re.compile(r"system|prompt|instruction", re.IGNORECASE)
 
 def _read_anew(call: ast.Call, view: View) -> Iterator[Hit]:
     """An instruction file that is read where the prompt is made."""
-    if last_name(call.func) not in _READS or not any(name in text_in(call) for name in _FILES):
+    if last_name(call.func) not in _READS or _is_opened(call) or not any(name in text_in(call) for name in _FILES):
         return
-    around = view.parents()
     function = view.function()
-    statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
-    targets = words_in(statement) if isinstance(statement, ast.Assign) else ""
-    if function and function.name != "__init__" and (_PROMPTS.search(function.name) or _PROMPTS.search(targets)):
+    if function and function.name not in sanitizers.ONCE and _PROMPTS.search(f"{function.name} {_meant_for(view)}"):
         yield Hit(call, "an instruction file is read again where the prompt is made: an edit rewrites every open session")
+
+
+def _is_opened(call: ast.Call) -> bool:
+    """Whether what is read was opened in the same breath, `open("AGENTS.md").read()`: that is told of where it is opened."""
+    holder = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return isinstance(holder, ast.Call) and last_name(holder.func) in _READS
+
+
+def _meant_for(view: View) -> str:
+    """The words of the assignment around it, and the arguments and roles it is given as."""
+    around = view.parents()
+    statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
+    given = [node.arg or "" for node in around if isinstance(node, ast.keyword)]
+    roles = ["system" for node in around if is_system_message(node)]
+    return " ".join([words_in(statement) if isinstance(statement, ast.Assign) else "", *given, *roles])
 
 
 HAZARD = Hazard(

@@ -272,7 +272,7 @@ def is_system_role(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr.lower() in sinks.SYSTEM_ROLES
 
 
-def is_system_message(node: ast.expr | None) -> bool:
+def is_system_message(node: ast.AST | None) -> bool:
     """`{"role": "system", …}`, `SystemMessage(…)`."""
     if isinstance(node, ast.Dict):
         return any(isinstance(value, ast.Constant) and value.value in sinks.SYSTEM_ROLES for value in node.values)
