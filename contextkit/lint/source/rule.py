@@ -20,6 +20,7 @@ Kind = Literal[
     "place",      # cwd, git, hostname, platform, user name, terminal size, temporary folders
     "environ",    # environment variables read per call
     "unordered",  # sets, as_completed: another order in each process
+    "jumbled",    # the items of a set, or of what else has another order in each process, joined into one text
     "entries",    # os.listdir, glob, iterdir: the names of what stands in a folder
     "paths",      # os.listdir, glob, iterdir: the order of a file system
     "mapping",    # dict views: insertion order, stable only as long as who fills it is

@@ -14,6 +14,27 @@ class Agent:
         self.system = build_system_prompt(stored.model)  # expect: CKS10
 
 
+def ask(client, skills, messages):
+    system = "You know: " + ", ".join(set(skills))  # expect: CKS10
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_with_lines(client, skills, messages):
+    known = {skill.name for skill in skills}
+    system = "You know:\n" + "\n".join(f"- {name}" for name in known)  # expect: CKS10
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_in_order(client, skills, messages):
+    system = "You know: " + ", ".join(sorted(set(skills)))
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_how_many(client, skills, messages):
+    system = f"You know {len(set(skills))} things."
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
 class Kept:
     def start(self, model):
         self.system = build_system_prompt(model)

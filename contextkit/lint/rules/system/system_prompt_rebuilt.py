@@ -3,7 +3,7 @@
 ## What it does
 A session stores its messages but not its prompt, or clears the stored one when it is resumed, the configuration is
 reloaded or the model is switched. The builder then runs again, on a newer version of the code, with other settings,
-in another folder.
+in another folder, in a process where a set of names has another order.
 
 ## Why it costs you
 The first request after a restart is usually the dearest, since it carries the whole history; with another system text
@@ -31,7 +31,8 @@ The prompt is part of the session. Store what was sent, load it as it is, and bu
 epoch.
 
 ## Detected by
-- source: a function that builds the system prompt, called on the way of resume, reload or switch of model.
+- source: a function that builds the system prompt, called on the way of resume, reload or switch of model; the items of a set,
+  joined into its text, which come in another order in each process.
 - requests: the system text differs in the call that changes the model; a request that names the response it goes on
   from has no `instructions`, which are not carried over; by its shape alone, for no reason that a narrower hazard knows.
 - guard: the same comparison, before the call leaves.
@@ -52,7 +53,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_switch, model_of
 from contextkit.lint.rules.syntax import last_name
 from contextkit.lint.rules.wording import edited
-from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 from contextkit.providers.stateful.histories import named_in
 
@@ -95,7 +96,10 @@ def _rebuilt(call: ast.Call, view: View) -> Iterator[Hit]:
 
 HAZARD = Hazard(
     "CKS10", "system-prompt-rebuilt", "A", "warning",
-    source=(Pattern((ast.Call,), _rebuilt, ("system_prompt", "system_message", "system_instruction", "system_text"), is_near=True),),
+    source=(
+        Pattern((ast.Call,), _rebuilt, ("system_prompt", "system_message", "system_instruction", "system_text"), is_near=True),
+        Flow(("jumbled",), ("system",), "{source} has its items in another order in each process and reaches {sink}"),
+    ),
     requests=(RequestRule("change", _at_switch, 50), RequestRule("change", _left_out, 20), RequestRule("change", _changed, 90)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -54,7 +54,7 @@ CLEAN_METHODS: Final[frozenset[str]] = _words("""
 ANSWERED: Final[frozenset[str]] = frozenset({"post", "put", "patch", "request", "urlopen", "fetch"})
 """Methods whose result is what a server says: nothing of what it was asked with."""
 LOOKED_UP: Final[frozenset[Kind]] = frozenset({
-    "id", "person", "user", "environ", "place", "entries", "counter", "unordered", "paths", "mapping", "unsorted_json",
+    "id", "person", "user", "environ", "place", "entries", "counter", "jumbled", "unordered", "paths", "mapping", "unsorted_json",
 })  # fmt: skip
 """Kinds a function that is not known looks something up with, rather than put them into its result."""
 TEXT_CALLS: Final[frozenset[str]] = _words("""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
-from contextkit.lint.source.summary import CALL, CLEAN, Called, Parameter, Value
+from contextkit.lint.source.summary import CALL, CLEAN, Called, Parameter, Source, Value
 from contextkit.lint.source.syntax import nodes as ast
 from contextkit.lint.source.syntax.pieces import FOREIGN, OURS, KnownCall, last_name, word_of
 from contextkit.lint.source.tables import sanitizers, sinks, sources
@@ -182,7 +182,7 @@ class Calls(Dumps):
         if last in {"map", "partial"} and node.args and type(node.args[0]) in {ast.Name, ast.Attribute}:
             everything |= self.call(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node))
         if last == "join":
-            everything = self.filtered(everything, _PATHS) | self._listed(node)
+            everything = self.filtered(everything, _PATHS) | self._listed(node) | self._jumbled(node)
         return self._common(node, known, name, last, receiver, values, keywords, everything)
 
     def _common(self, node: ast.Call, known: KnownCall, name: str, last: str, receiver: Value, values: list[Value],
@@ -217,6 +217,12 @@ class Calls(Dumps):
         holder = source.func.value if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) else source
         is_listing = source is not None and holder is not None and last_name(holder) in sources.LISTINGS
         return self.varies("listing", source) if is_listing and source is not None else CLEAN
+
+    def _jumbled(self, node: ast.Call) -> Value:
+        """`", ".join(set(names))`."""
+        orders = self.order_of(node.args[0]) if node.args else CLEAN
+        kinds = {origin.kind for number in orders if isinstance(origin := self.module.origins[number], Source)}
+        return self.varies("jumbled", node) if "unordered" in kinds else CLEAN
 
     def _source(self, node: ast.Call, name: str, last: str) -> Kind | None:
         found = self.call_sources.get(name)
