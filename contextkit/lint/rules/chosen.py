@@ -97,7 +97,13 @@ def _cause(node: ast.expr, view: View, depth: int) -> ast.expr | None:
 
 def _is_about_turn(test: ast.expr, view: View) -> bool:
     """Whether a condition looks at something that differs between turns; a text it compares with is not looked at."""
-    return any(map(_is_turn, _said(test))) or reads_history(test) or _reads_what_was_said(test, view)
+    return any(map(_is_turn, _said(test))) or reads_history(test) or _reads_what_was_said(test, view) or _counts_turns(test, view)
+
+
+def _counts_turns(test: ast.expr, view: View) -> bool:
+    """`i == 4`, where `i` counts the turns of a conversation's loop."""
+    sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
+    return any(isinstance(side, ast.Name) and "counter" in view.kinds(side) for side in sides)
 
 
 def _reads_what_was_said(test: ast.expr, view: View) -> bool:

@@ -29,6 +29,7 @@ __all__ = [
     "inside",
     "keyword",
     "last_name",
+    "left_out",
     "messages_of",
     "model_calls",
     "text_in",
@@ -176,6 +177,12 @@ def compacts(function: AnyFunction, view: View) -> bool:
 def text_in(node: ast.AST) -> str:
     """The constant words of an expression."""
     return " ".join(part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
+
+
+def left_out(copy: ast.AST) -> str:
+    """The words of what a copy leaves out: `thinking` of `[block for block in blocks if block["type"] != "thinking"]`."""
+    tests = [test for part in walk(copy) if isinstance(part, ast.comprehension) for test in part.ifs]
+    return " ".join(text_in(test) for test in tests if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq | ast.NotIn))
 
 
 def words_in(node: ast.AST) -> str:

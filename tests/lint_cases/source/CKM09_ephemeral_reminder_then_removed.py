@@ -29,3 +29,21 @@ def logged(messages):
     shown[-1]["content"] = "…"
     print(shown)
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)
+
+
+def turn_moved(messages, reminder):
+    messages = [message for message in messages if message["content"] != reminder]  # expect: CKM09
+    messages.append({"role": "user", "content": reminder})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)
+
+
+def turn_without_empty_ones(messages, text):
+    messages = [message for message in messages if message["content"]]
+    messages.append({"role": "user", "content": text})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)
+
+
+def turn_without_another(messages, draft, text):
+    messages = [message for message in messages if message["content"] != draft]
+    messages.append({"role": "user", "content": text})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)

@@ -21,3 +21,13 @@ def user_message(text, images):
 
 def count_images(messages):
     return sum(block["type"] == "image" for message in messages for block in message["content"])
+
+
+def only_the_newest(messages):
+    for message in messages[:-1]:
+        message["content"] = [part for part in message["content"] if part["type"] != "image"]  # expect: CKM18
+
+
+def without_images(messages):
+    for message in messages:  # every one, each time: no request ever holds an image
+        message["content"] = [part for part in message["content"] if part["type"] != "image"]

@@ -1,5 +1,7 @@
 """Another model in mid-conversation, and the same one again."""
 
+import random
+
 import anthropic
 
 client = anthropic.Anthropic()
@@ -61,3 +63,15 @@ def ask_of_the_newest(messages):
 
 def ask_of_a_file(messages, lines):
     return client.messages.create(model=MAIN if len(lines) > 9 else SMALL, max_tokens=9, messages=messages)
+
+
+def ask_any(messages):
+    return client.messages.create(model=random.choice([MAIN, SMALL]), max_tokens=9, messages=messages)  # expect: CKP01
+
+
+class Arena:
+    def __init__(self):
+        self.model = random.choice([MAIN, SMALL])
+
+    def ask(self, messages):
+        return client.messages.create(model=self.model, max_tokens=9, messages=messages)

@@ -15,3 +15,15 @@ def step_evenly(history, step_number):
     label = "plan" if step_number == 0 else "result"
     history.append({"role": "user", "content": f"Give the {label}."})
     return client.chat.completions.create(model="gpt-5.1", messages=history, response_format=ANY)
+
+
+def converse(history):
+    for n in range(9):
+        reply = client.chat.completions.create(model="gpt-5.1", messages=history, response_format=PLAN if n == 8 else ANY)  # expect: CKP05
+        history.append(reply.choices[0].message)
+
+
+def converse_about(history, n):
+    for _ in range(9):
+        reply = client.chat.completions.create(model="gpt-5.1", messages=history, response_format=PLAN if n == 8 else ANY)
+        history.append(reply.choices[0].message)

@@ -76,3 +76,8 @@ def limit(messages, limit):
         system = f"{INSTRUCTIONS} You have {limit} turns in all."
         reply = client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
         messages.append({"role": "assistant", "content": reply.content})
+
+
+def in_front(messages, todos):  # expect: CKS06
+    messages.insert(1, {"role": "user", "content": f"To do: {todos}"})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 
 import anthropic
 
@@ -52,3 +53,19 @@ async def of_all_servers_by_name(sessions):
 
 async def load_mcp_tools(session):
     return (await session.list_tools()).tools
+
+
+async def ask_with_named(registry, names, messages):
+    tools = [registry[name] for name in {*names}]  # expect: CKT01
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_shuffled(tools, messages):
+    random.shuffle(tools)  # expect: CKT01
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_with_shuffled_examples(tools, examples, messages):
+    random.shuffle(examples)
+    messages.append({"role": "user", "content": examples})
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

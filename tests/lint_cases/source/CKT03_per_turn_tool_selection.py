@@ -64,3 +64,19 @@ def gather(messages, functions):
         shown.append(tools)
         client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
         messages.append({"role": "user", "content": input()})
+
+
+def find(messages, index):
+    tools = index.search(messages[-1]["content"], k=5)  # expect: CKT03
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def find_for_the_session(messages, index, role):
+    tools = index.search(role, k=5)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def find_examples(messages, index):
+    examples = index.search(messages[-1]["content"], k=5)
+    messages.append({"role": "user", "content": examples})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)

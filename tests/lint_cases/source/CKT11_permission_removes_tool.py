@@ -60,3 +60,31 @@ def counted(messages, eval_mode, server):
         listed_tools = server.names()
         print(len(listed_tools))
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
+
+
+def answer(messages, plan_mode):
+    tools = READ_ONLY_TOOLS if plan_mode else TOOLS  # expect: CKT11
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def answer_at_once(messages, state):
+    return client.messages.create(
+        model="claude-opus-4-5",
+        max_tokens=9,
+        tools=READ_ONLY_TOOLS if state.plan_mode else TOOLS,  # expect: CKT11
+        messages=messages,
+    )
+
+
+def answer_by_word(messages, plan_mode):
+    words = "Plan only." if plan_mode else "Go on."
+    messages.append({"role": "user", "content": words})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
+
+
+def answer_of_the_session(messages):
+    tools = READ_ONLY_TOOLS if DEFAULT_MODE == "plan" else TOOLS
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+DEFAULT_MODE = "act"

@@ -28,7 +28,8 @@ system messages with `clear_at` for exactly this. With contextkit, `context.noti
 and part of the history from then on.
 
 ## Detected by
-- source: a copy of the history whose last message is altered and which is sent but not stored.
+- source: a copy of the history whose last message is altered and which is sent but not stored; a message that is taken out of
+  the history and put behind it again.
 - requests: a message carries a block in one call and lacks it in the next.
 - guard: the same comparison, when the second call is about to leave.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -47,7 +48,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keywords
 from contextkit.lint.rules.history import come, floated, gone, last_message
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, keyword, last_name, model_calls
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, keyword, last_name, model_calls, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -97,6 +98,8 @@ def _is_less(was: Block, now: Block) -> bool:
 _COPIES = frozenset({"deepcopy", "copy", "list"})
 _ASKS = ("create", "parse", "stream", "completion", "generate_content", "converse")
 """One of these stands where a copy is sent."""
+_OF_MESSAGES = frozenset({"role", "content", "get", "text", "type", "user", "system", "assistant", "not"})
+"""Words of any message."""
 _GROWS = frozenset({"append", "extend", "insert"})
 
 
@@ -108,6 +111,36 @@ def _in_a_copy(function: AnyFunction, view: View) -> Iterator[Hit]:
     for node in view.nodes(function, ast.Call, ast.AugAssign, ast.Assign) if copies & sent else ():
         if _altered(node) in copies & sent:
             yield Hit(node, "the newest message is altered in a copy that is sent and not kept: the next call sends it without that")
+
+
+def _moved(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """`messages = [m for m in messages if m != reminder]; messages.append(reminder)`: taken out where it was sent, put behind again."""
+    for node in view.nodes(function, ast.Assign):
+        held, copy = node.targets[0], node.value
+        if not isinstance(copy, ast.ListComp) or not view.is_history(held) or not _is_same(copy.generators[0].iter, held):
+            continue
+        left = {word for test in copy.generators[0].ifs if _leaves_out(test) for word in words_in(test).split()} - _OF_MESSAGES
+        left -= {part.id for part in walk(copy.generators[0].target) if isinstance(part, ast.Name)}
+        if any(_is_put_back(call, held, left) for call in view.nodes(function, ast.Call)):
+            yield Hit(node, "a message is taken out of the history where it was sent, and put behind it again")
+
+
+def _leaves_out(test: ast.expr) -> bool:
+    """`m != reminder`, `not m.is_reminder`; what has any parts at all is another question."""
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], ast.NotEq | ast.NotIn)
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+
+
+def _is_put_back(call: ast.Call, held: ast.expr, left: set[str]) -> bool:
+    """Whether a call appends to the list what a test has left out of it: they name the same."""
+    func = call.func
+    is_added = isinstance(func, ast.Attribute) and func.attr == "append" and _is_same(func.value, held)
+    return is_added and any(left & set(words_in(given).split()) for given in call.args)
+
+
+def _is_same(one: ast.expr, other: ast.expr) -> bool:
+    return bool(last_name(one)) and ast.unparse(one) == ast.unparse(other)
 
 
 def _is_copy(value: ast.expr, view: View) -> bool:
@@ -141,7 +174,8 @@ def _is_last(index: ast.expr) -> bool:
 HAZARD = Hazard(
     "CKM09", "ephemeral-reminder-then-removed", "A", "error",
     source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",), is_near=True,
-                    also=(as_keywords("messages", "input", "contents"), _ASKS, ("copy", "list(", "dict("))),),
+                    also=(as_keywords("messages", "input", "contents"), _ASKS, ("copy", "list(", "dict("))),
+            Pattern(FUNCTIONS, _moved, (" if ",), is_near=True, also=(IN_HISTORY, (".append(",), ("!=", "not ")))),
     requests=(RequestRule("change", _removed, 18),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

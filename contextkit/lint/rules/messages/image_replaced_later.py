@@ -29,7 +29,7 @@ Decide on the way in whether an image is worth keeping, at what size, and let it
 If they must go, drop many at once. In contextkit a part said stays until `context.compact(summary, keep_from=entry)`.
 
 ## Detected by
-- source: functions that prune images, or keep the last few, over a history.
+- source: functions that prune images, or keep the last few, over a history; images left out of all but the newest messages.
 - requests: an image block gives way to text, or is gone, at a place that was sent before.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -57,6 +57,7 @@ from contextkit.lint.rules.syntax import (
     content_writes,
     inside,
     last_name,
+    left_out,
     messages_of,
     text_in,
 )
@@ -103,6 +104,13 @@ def _pruned(function: AnyFunction, view: View) -> Iterator[Hit]:
                 for node in inside(function) if _alters(node))  # fmt: skip
 
 
+def _filtered(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """`message["content"] = [part for part in … if part["type"] != "image"]` for all but the newest messages."""
+    for write in content_writes(function, view):
+        if write.is_old and _PICTURES.search(left_out(write.value)) and not compacts(function, view):
+            yield Hit(write.node, "images are left out of messages that were sent with them")
+
+
 def _is_refusal(function: AnyFunction) -> bool:
     """Whether it says that a model would not take images: what was refused stands in no cache."""
     return bool(_REFUSED.search(text_in(function)))
@@ -120,6 +128,8 @@ HAZARD = Hazard(
     "CKM18", "image-replaced-later", "A", "error",
     source=(
         Pattern(FUNCTIONS, _placeholder, ("image", "screenshot", "picture", "photo"), is_near=True, also=(IN_HISTORY, IN_CONTENT)),
+        Pattern(FUNCTIONS, _filtered, ("image", "screenshot", "picture", "photo"), is_near=True,
+                also=(IN_HISTORY, IN_CONTENT, ("!=", "not in"), ("[:-",))),
         Pattern(FUNCTIONS, _pruned, ("image", "screenshot", "media"), also=(IN_HISTORY, in_any_case("image", "screenshot", "media"))),
     ),
     requests=(RequestRule("change", _replaced, 17),),

@@ -55,6 +55,7 @@ from contextkit.lint.rules.syntax import (
     content_writes,
     depends,
     last_name,
+    left_out,
     messages_of,
     text_in,
     words_in,
@@ -107,9 +108,8 @@ def _popped(function: AnyFunction, view: View) -> Iterator[Hit]:
         if is_some and not _is_repair(node, function, view):
             yield Hit(node, "reasoning is taken out of messages that were sent with it")
     for write in content_writes(function, view):
-        tests = [test for part in walk(write.value) if isinstance(part, ast.comprehension) for test in part.ifs]
         is_some = write.is_old or depends(write.node, function, view, names)
-        if is_some and any(_is_unequal(test) and "thinking" in text_in(test) for test in tests):
+        if is_some and "thinking" in left_out(write.value):
             yield Hit(write.value, "thinking blocks are filtered out of messages that were sent with them")
 
 
@@ -127,10 +127,6 @@ def _target(node: ast.AST) -> ast.expr | None:
     if isinstance(node, ast.Delete) and last_name(node.targets[0]) in _THOUGHTS:
         return getattr(node.targets[0], "value", None)
     return None
-
-
-def _is_unequal(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq | ast.NotIn)
 
 
 def _dropped(call: ast.Call, view: View) -> Iterator[Hit]:

@@ -23,7 +23,7 @@ and the parts for others are separate contexts:
     small.user(text)
 
 ## Detected by
-- source: a loop over models, or a handler of errors, that asks again with the same history; a condition on the turn
+- source: a loop over models, or a handler of errors, that asks again with the same history; a condition on the turn, or chance,
   that decides the model.
 - requests: the model differs from that of the call before; a dated name, a region or a vendor in front does not
   count.
@@ -46,7 +46,7 @@ from contextkit.lint.rules.callsites import as_keywords, calls_in, is_model_call
 from contextkit.lint.rules.chosen import passed
 from contextkit.lint.rules.marking import is_single_shot
 from contextkit.lint.rules.settings import Differs, had_cached, is_other_model, model_of
-from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _MODELS = re.compile(r"(?:^|_)(?:models?|fallbacks?|fallback_models?|model_list|candidates)$", re.IGNORECASE)
@@ -101,6 +101,7 @@ HAZARD = Hazard(
         Pattern((ast.For, ast.AsyncFor), _loop, as_keywords("model"), is_near=True),
         Pattern((ast.Try,), _handler, as_keywords("model"), is_near=True),
         passed(("model",), "{source} decides which model is asked, and each has a cache of its own"),
+        Flow(("choice",), ("model",), "{source} decides which model is asked, and each has a cache of its own"),
     ),
     requests=(RequestRule("step", _switched),), confirmed_by=("model_changed",),
 )  # fmt: skip

@@ -26,8 +26,8 @@ The tool that edits the list can return the whole of it, which is the same thing
 tool's result, or `context.notice(render(plan))`.
 
 ## Detected by
-- source: a list of tasks, a plan or a state object rendered into the system text; how many turns there were or are left, counted
-  by a loop or method that adds to the messages.
+- source: a list of tasks, a plan or a state object rendered into the system text or put before the history; how many turns there
+  were or are left, counted by a loop or method that adds to the messages and asks the model.
 - requests: the system text changes in a list of tasks or below such a heading, or in the call behind one of the tool
   that writes the plan.
 - guard: the same comparison, before the call leaves.
@@ -67,8 +67,8 @@ def _after_planning(step: Step, change: Change) -> Evidence | None:
 HAZARD = Hazard(
     "CKS06", "plan-or-todo-in-system", "A", "error",
     source=(
-        Flow(("plan",), ("system",), "{source} changes while the agent works and reaches {sink}, in front of the history"),
-        Flow(("counter",), ("system",), "{source} is counted on in each turn and reaches {sink}, in front of the history"),
+        Flow(("plan",), ("system", "front"), "{source} changes while the agent works and reaches {sink}, in front of the history"),
+        Flow(("counter",), ("system", "front"), "{source} is counted on in each turn and reaches {sink}, in front of the history"),
     ),
     requests=(RequestRule("change", _plan, 24), RequestRule("change", _after_planning, 45)),
     confirmed_by=("system_changed", "input_changed"),

@@ -27,8 +27,8 @@ contextkit keeps one sealed toolbox per conversation; another set is `context.re
 price.
 
 ## Detected by
-- source: tools filtered or selected by the user's text, or by what was recalled, in the function that asks the model; a list of tools
-  that changes in the loop that sends it.
+- source: tools filtered, selected or searched for by the user's text, or by what was recalled, in the function that asks the model; a
+  list of tools that changes in the loop that sends it.
 - requests: tools go, or others take their place, from one call to the next, and no server, mode or last turn explains
   it.
 - guard: the same comparison, before the call leaves.
@@ -57,6 +57,7 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 _SELECTS = re.compile(
     r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"
 )
+_SEARCHES = re.compile(r"(?:^|_)(?:search|query|retrieve|find|match|lookup|relevant|similar|top_k|rank|recommend|suggest)(?:_|$)")
 _OTHERS = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CHANGES = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
 _ASKED = re.compile(r"query|question|prompt|message|input|intent|task|text|turn", re.IGNORECASE)
@@ -70,6 +71,18 @@ def _selected(node: ast.Call, view: View) -> Iterator[Hit]:
     given = [*node.args, *(one.value for one in node.keywords)]
     if any(_ASKED.search(last_name(part)) for value in given for part in walk(value)):
         yield Hit(node, f"`{last_name(node.func)}` chooses the tools anew for each request")
+
+
+def _found(node: ast.Assign, view: View) -> Iterator[Hit]:
+    """`tools = index.search(messages[-1]["content"], k=5)`."""
+    calls = [part for part in walk(node.value) if isinstance(part, ast.Call) and _SEARCHES.search(last_name(part.func))]
+    if not calls or not any(view.is_tools(target) for target in node.targets) or not view.calls_model():
+        return
+    for call in calls:
+        given = [*call.args, *(one.value for one in call.keywords)]
+        if any(_is_newest_item(part, view) for value in given for part in walk(value)) or any(view.kinds(one) & _HEARD for one in given):
+            yield Hit(call, f"`{last_name(call.func)}` finds the tools anew by what was said last")
+            return
 
 
 def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:
@@ -124,8 +137,12 @@ def _is_newest(part: ast.Name | ast.Attribute, view: View) -> bool:
     function = view.function()
     stored = view.nodes(function, ast.Assign) if function is not None and isinstance(part, ast.Name) else ()
     values = [one.value for one in stored if isinstance(one, ast.Assign) and last_name(one.targets[0]) == last_name(part)]
-    items = (item for value in values for item in walk(value) if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.UnaryOp))
-    return any(view.is_history(item.value) for item in items)
+    return any(_is_newest_item(item, view) for value in values for item in walk(value))
+
+
+def _is_newest_item(node: ast.AST, view: View) -> bool:
+    """`messages[-1]`."""
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.UnaryOp) and view.is_history(node.value)
 
 
 def _other_choice(step: Step, change: Change) -> Evidence | None:
@@ -143,6 +160,7 @@ HAZARD = Hazard(
         Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
         Pattern((ast.Call,), _selected, ("_tools(", "_tools_for", "_tools_by"), is_near=True),
         Pattern((ast.While, ast.For, ast.AsyncFor), _changed, ("tools=", "tools ="), is_near=True),
+        Pattern((ast.Assign,), _found, ("tools =", "tools="), is_near=True),
         Pattern((ast.ListComp,), _matching, ("tools", "TOOLS")),
     ),
     requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),

@@ -28,7 +28,7 @@ On OpenAI `tool_choice` of type `allowed_tools` restricts the choice without tou
 `context.notice(...)` for the mode, and `call.deny("plan mode")` for what comes anyway.
 
 ## Detected by
-- source: tools filtered by a mode, a role or permissions in the function that asks the model.
+- source: tools filtered by a mode, a role or permissions, or one of two lists by a mode, in the function that asks the model.
 - requests: tools go or return at the very call whose newest words name a mode or another agent, or behind a call that
   switches it.
 - guard: the same comparison, before the call leaves.
@@ -47,7 +47,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import is_per_turn, last_name, mentions, statements
+from contextkit.lint.rules.callsites import is_nothing, is_per_turn, last_name, mentions, statements
 from contextkit.lint.rules.toolsets import are_whole_servers, called_now, named, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
@@ -70,6 +70,9 @@ _RULES = re.compile(
 )
 _LEFT_OUT = re.compile(r"^_*(?:dropped|removed|missing|denied|blocked|hidden|unknown|skipped)_")
 _MODES = re.compile(r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$")
+
+_IN_MODES = ("mode", "read_only", "is_planning")
+"""One of these stands in each name that `_MODES` matches."""
 
 
 def _moded(step: Step, change: Change) -> Evidence | None:
@@ -103,6 +106,17 @@ def _branch(node: ast.If, view: View) -> Iterator[Hit]:
             yield Hit(statement, "a mode or permission takes tools out of the request, and with them the whole prefix")
 
 
+def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
+    """`tools = READ_ONLY_TOOLS if plan_mode else TOOLS`."""
+    above = view.parents()[-1]
+    is_given = isinstance(above, ast.keyword) and above.arg == "tools"
+    if not is_given and not (isinstance(above, ast.Assign) and any(map(_is_toolset, above.targets))):
+        return
+    is_of_mode = any(_MODES.match(last_name(part)) for part in walk(node.test)) and not view.is_constant(node.test)
+    if is_of_mode and not is_nothing(node.body) and not is_nothing(node.orelse) and is_per_turn(view):
+        yield Hit(node, "a mode or permission takes tools out of the request, and with them the whole prefix")
+
+
 def _is_replaced(target: ast.expr, branch: ast.If, view: View) -> bool:
     """Whether the variable has another value outside of the branch: one that only the branch knows is no part of every request."""
     function = view.function()
@@ -122,7 +136,8 @@ HAZARD = Hazard(
     "CKT11", "permission-removes-tool", "A", "warning",
     source=(
         Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)),
-        Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(("mode", "read_only", "is_planning"),)),
+        Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_IN_MODES,)),
+        Pattern((ast.IfExp,), _choice, ("tools",), tested=(_IN_MODES,)),
     ),
     requests=(RequestRule("change", _moded, 45),), confirmed_by=("tools_changed",),
 )  # fmt: skip

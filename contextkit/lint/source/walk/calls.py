@@ -159,6 +159,8 @@ class Calls(Dumps):
         elif last in _TAKERS and is_method:
             everything = receiver.union(*values[1:])
         kind = self._source(node, name, last)
+        if last == "shuffle" and kind == "choice" and node.args:
+            self._put_into(node.args[0], self.varies("unordered", node))
         if kind is not None:
             return self._varying(kind, node, everything)
         if known.is_answer:

@@ -74,7 +74,8 @@ class Displays(Arrivals):
         value = CLEAN
         for item in node.elts:
             value |= self.table[type(item)](item)
-        return value | self.varies("unordered", node) if len(node.elts) > 1 else value
+        has_some = len(node.elts) > 1 or type(node.elts[0]) is ast.Starred
+        return value | self.varies("unordered", node) if has_some else value
 
     def mapping(self, node: ast.Dict) -> Value:
         """A dict display: a message, a tool definition, a request, or just a mapping."""
