@@ -83,6 +83,39 @@ def resolved(node: ast.expr | None, view: View) -> ast.expr | None:
     return found[0] if len(found) == 1 else node
 
 
+def all_keywords(call: ast.Call, view: View) -> dict[str, ast.expr] | None:
+    """What a call is given by name, also by a dict that is written out: `create(**request)`; None where that is not known."""
+    found = {given.arg: given.value for given in call.keywords if given.arg}
+    for spread in (given.value for given in call.keywords if given.arg is None):
+        known = resolved(spread, view)
+        if not isinstance(known, ast.Dict) or not all(isinstance(constant(key), str) for key in known.keys):
+            return None
+        found |= {str(constant(key)): value for key, value in zip(known.keys, known.values, strict=True)}
+        if isinstance(spread, ast.Name):
+            later = _set_later(spread.id, view)
+            if later is None:
+                return None
+            found |= later
+    return found
+
+
+def _set_later(name: str, view: View) -> dict[str, ast.expr] | None:
+    """`request["tools"] = tools`; None where it is filled in another way as well."""
+    function = view.function()
+    found: dict[str, ast.expr] = {}
+    for part in walk(function) if function else ():
+        func = part.func if isinstance(part, ast.Call) else None
+        if isinstance(func, ast.Attribute) and _is_name(func.value, name) and func.attr != "get":
+            return None
+        if isinstance(part, ast.AugAssign) and _is_name(part.target, name):
+            return None
+        targets = part.targets if isinstance(part, ast.Assign) else []
+        for target in targets:
+            if isinstance(target, ast.Subscript) and _is_name(target.value, name) and isinstance(part, ast.Assign):
+                found[str(constant(target.slice) or "")] = part.value
+    return None if "" in found else found
+
+
 def _at_top(part: ast.AST, name: str) -> list[ast.expr]:
     if not isinstance(part, ast.Assign | ast.AnnAssign) or part.value is None:
         return []

@@ -10,10 +10,19 @@ import ast
 from contextkit.lint.rules.marking import constant
 
 
+def _number(node: ast.AST) -> ast.AST:
+    """`x` of `int(x)`."""
+    is_cast = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1
+    return node.args[0] if is_cast and isinstance(node, ast.Call) else node
+
+
 def field(node: ast.AST) -> str:
     """The last attribute, key or first argument of `.get` of a chain, empty for anything else."""
+    node = _number(node)
     if isinstance(node, ast.BoolOp):
         return field(node.values[0])
+    if isinstance(node, ast.IfExp):
+        return field(node.body) or field(node.orelse)
     if isinstance(node, ast.Attribute):
         return node.attr
     if isinstance(node, ast.Subscript):
@@ -27,8 +36,11 @@ def field(node: ast.AST) -> str:
 
 def holder(node: ast.AST) -> str:
     """What a field is asked of, as written: `reply.usage` of `reply.usage.input_tokens`."""
+    node = _number(node)
     if isinstance(node, ast.BoolOp):
         return holder(node.values[0])
+    if isinstance(node, ast.IfExp):
+        return holder(node.body) or holder(node.orelse)
     if isinstance(node, ast.Attribute | ast.Subscript):
         return ast.unparse(node.value)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":

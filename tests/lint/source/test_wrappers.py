@@ -81,11 +81,20 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
     "an object as text": (AS_TEXT + "def ask(messages):\n    p = P()\n    system = f'{p}'\n" + ASK, {}),
     "an object by str": (AS_TEXT + "def ask(p: P, messages):\n    system = 'x' + str(p)\n" + ASK, {}),
     "an object given its base's text": (AS_TEXT + "class Q(P):\n    pass\ndef ask(messages):\n    system = f'{Q()}'\n" + ASK, {}),
+    "a field of an object made here": ("def ask(messages):\n    given = Args(now=dt.now().isoformat(), name='x')\n"
+                                       "    system = f'It is {given.now}'\n" + ASK, {}),
     "a builder": (BUILDER + "def ask(messages):\n    system = P().add(f'{dt.now()}').build()\n" + ASK, {}),
     "a template of a system message": (TEMPLATE % "'x'" + "system = SystemMessagePromptTemplate.from_template(GUIDE)\n"
                                        "def ask(model):\n    return model.invoke([system.format_messages(time=dt.now())])\n", {}),
 }  # fmt: skip
 LEFT: dict[str, str] = {
+    "another field of an object made here": (
+        "def ask(messages):\n    given = Args(now=dt.now().isoformat(), name='x')\n    system = f'You are {given.name}'\n" + ASK
+    ),
+    "the zone of time": "def ask(messages):\n    system = f'All times are {time.strftime(\"%Z\")}'\n" + ASK,
+    "a time that was given": (
+        "def ask(messages, begun):\n    system = 'Begun ' + time.strftime('%Y-%m-%d %H:%M', time.localtime(begun))\n" + ASK
+    ),
     "an object called that says something else": (
         "class P:\n    def __init__(self, at):\n        self.at = at\n    def __call__(self, text):\n        return f'Be {text}.'\n"
         "def ask(messages):\n    make = P(dt.now())\n    system = make('brief')\n" + ASK
@@ -134,3 +143,15 @@ def test_a_clock_is_followed_to_the_prompt(name: str, lint: Callable[..., list[F
 def test_what_does_not_arrive_is_left_alone(name: str, lint: Callable[..., list[Finding]]) -> None:
     found = lint(HEAD + LEFT[name], None, tuple(hazards()))
     assert not {finding.code for finding in found} & {"CKS01", "CKS02", "CKS03"}
+
+
+@pytest.mark.parametrize("made", ["pendulum.now().format('dddd, MMMM D, YYYY')", "pendulum.now().format('[at] YYYY-MM-DD')"])
+def test_a_format_without_a_time_of_day_makes_a_clock_a_date(made: str, lint: Callable[..., list[Finding]]) -> None:
+    found = lint(f"{HEAD}import pendulum\ndef ask(messages):\n    system = {made}\n{ASK}", None, tuple(hazards()))
+    assert {finding.code for finding in found} & {"CKS01", "CKS02"} == {"CKS02"}
+
+
+def test_a_format_with_a_time_of_day_stays_a_clock(lint: Callable[..., list[Finding]]) -> None:
+    made = "pendulum.now().format('YYYY-MM-DD HH:mm')"
+    found = lint(f"{HEAD}import pendulum\ndef ask(messages):\n    system = {made}\n{ASK}", None, tuple(hazards()))
+    assert {finding.code for finding in found} & {"CKS01", "CKS02"} == {"CKS01"}

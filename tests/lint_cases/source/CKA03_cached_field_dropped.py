@@ -61,3 +61,71 @@ def of_a_stream(response):
         for chunk in response:
             counted.append({"prompt_tokens": chunk.usage.prompt_tokens, "completion_tokens": chunk.usage.completion_tokens})  # expect: CKA03
     return counted
+
+
+def through_variables(response):
+    usage = response.usage
+    read, written = usage.prompt_tokens, usage.completion_tokens
+    prompt_tokens = int(usage.prompt_tokens or 0)
+    completion_tokens = int(usage.completion_tokens or 0)
+    print(read, written)
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}  # expect: CKA03
+
+
+def one_by_one(response, metrics):
+    usage = response.usage
+    metrics.input_tokens = usage.prompt_tokens or 0  # expect: CKA03
+    metrics.output_tokens = usage.completion_tokens or 0
+    return metrics
+
+
+def of_google(response):
+    usage = response.usage_metadata
+    return {"prompt_tokens": usage.prompt_token_count, "completion_tokens": usage.candidates_token_count}  # expect: CKA03
+
+
+def one_of_two(response):
+    usage = None
+    if response.ok:
+        usage = response.usage
+    return {  # expect: CKA03
+        "prompt_tokens": usage.prompt_tokens if usage else 0,
+        "completion_tokens": usage.completion_tokens if usage else 0,
+    }
+
+
+def metrics_of(usage, record):
+    return record.Metrics(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)  # expect: CKA03
+
+
+def told(response, record):
+    return metrics_of(response.usage, record)
+
+
+def and_heard(response, record):
+    heard = response.message.audio.get("transcript")
+    usage = response.usage
+    return record.Usage(heard, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)  # expect: CKA03
+
+
+def one_by_one_with_reads(response, metrics):
+    usage = response.usage
+    metrics.input_tokens = usage.prompt_tokens
+    metrics.output_tokens = usage.completion_tokens
+    metrics.cached_tokens = usage.prompt_tokens_details.cached_tokens
+
+
+def to_a_span(response, span_attributes):
+    usage = response.usage
+    span_attributes["input"] = usage.prompt_tokens
+    span_attributes["output"] = usage.completion_tokens
+
+
+def of_bedrock(response):  # where nothing is marked, nothing is cached
+    usage = response["usage"]
+    return {"input_tokens": usage["inputTokens"], "output_tokens": usage["outputTokens"]}
+
+
+def transcribed(client, sound):
+    response = client.audio.transcriptions.create(file=sound)
+    return {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}

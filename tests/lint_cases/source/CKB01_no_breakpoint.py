@@ -42,3 +42,16 @@ def run_with(messages, **options):
 
 def send_text(twilio, messages):
     return [twilio.messages.create(body=one, to="+49") for one in messages]
+
+
+def step_with_a_dict(messages, tools):
+    request = {"model": "claude-opus-4-5", "max_tokens": 1024, "messages": messages}
+    if tools:
+        request["tools"] = tools
+    return client.messages.create(**request)  # expect: CKB01
+
+
+def step_with_more(messages, more):
+    request = {"model": "claude-opus-4-5", "max_tokens": 1024, "messages": messages}
+    request.update(more)
+    return client.messages.create(**request)

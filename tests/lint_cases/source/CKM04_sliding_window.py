@@ -124,3 +124,14 @@ class Records:
     def note(self, record):
         self.history.append(record)
         del self.history[:-100]
+
+
+def send_the_newest(self):
+    messages = [SYSTEM, *self.messages[-20:]]  # expect: CKM04
+    return client.chat.completions.create(model="gpt-5", messages=messages)
+
+
+def show_the_newest(self):
+    shown = [SYSTEM, *self.messages[-20:]]
+    print(shown)
+    return client.chat.completions.create(model="gpt-5", messages=self.messages)

@@ -40,3 +40,22 @@ async def run_each_into_its_own(tool_uses, tool_results):
 
 async def run_one(tool_use, results):
     results.append(await tool_use.run())
+
+
+async def run_tools_as_they_end(calls, history):
+    parts, pending = [], [asyncio.create_task(run_tool(call)) for call in calls]
+    while pending:
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:  # expect: CKM11
+            parts.append({"type": "tool_result", "content": task.result()})
+    history.append({"role": "user", "content": parts})
+
+
+async def run_tools_in_order(calls, history):
+    tasks = [asyncio.create_task(run_tool(call)) for call in calls]
+    done, _ = await asyncio.wait(tasks)
+    assert len(done) == len(tasks)
+    parts = []
+    for task in tasks:
+        parts.append({"type": "tool_result", "content": task.result()})
+    history.append({"role": "user", "content": parts})

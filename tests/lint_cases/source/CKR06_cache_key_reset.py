@@ -1,5 +1,7 @@
 """A key drawn anew, and one derived from the conversation."""
 
+import hashlib
+import json
 import uuid
 
 import openai
@@ -41,3 +43,20 @@ class Restarted:
 
     def ask(self, history):
         return client.responses.create(model="gpt-5.5", prompt_cache_key=self.cache_key, input=history)
+
+
+def ask_by_all(messages):
+    key = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
+    return client.responses.create(model="gpt-5.5", prompt_cache_key=key, input=messages)  # expect: CKR06
+
+
+def make_cache_key(messages):
+    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()  # expect: CKR06
+
+
+def make_cache_key_of_the_first(messages):
+    return hashlib.sha256(json.dumps(messages[:2]).encode()).hexdigest()
+
+
+def digest_of(messages):
+    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()

@@ -69,3 +69,19 @@ async def ask_with_shuffled_examples(tools, examples, messages):
     random.shuffle(examples)
     messages.append({"role": "user", "content": examples})
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_with_gathered(skills, registry, messages):
+    names = set()
+    for skill in skills:
+        names.update(skill.tools)  # expect: CKT01
+    tools = [registry[name] for name in names]
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_with_known(skills, registry, messages):
+    names = set()
+    for skill in skills:
+        names.update(skill.tools)
+    tools = [registry[name] for name in sorted(names)]
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

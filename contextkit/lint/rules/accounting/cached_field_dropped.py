@@ -35,8 +35,8 @@ from collections.abc import Iterable, Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
-from contextkit.lint.rules.callsites import in_any_case, last_name, text_of
-from contextkit.lint.rules.marking import says
+from contextkit.lint.rules.callsites import in_any_case, is_nothing, last_name, text_of
+from contextkit.lint.rules.marking import AnyFunction, resolved, says
 from contextkit.lint.rules.marks import estimated
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
@@ -44,31 +44,40 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
-_PAIRS = (frozenset({"input_tokens", "output_tokens"}), frozenset({"prompt_tokens", "completion_tokens"}))
-_KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details", "embedding", "rerank", "transcri",
-            "speech", "audio")
-"""Words of a function that takes the cached counters over as well, or of one whose calls have no prompt cache."""
-_CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|Event$")
+_PAIRS = {
+    "input_tokens": "output_tokens", "prompt_tokens": "completion_tokens",
+    "prompt_token_count": "candidates_token_count", "inputTokens": "outputTokens",
+}  # fmt: skip
+"""How input and output are called: by Anthropic and OpenAI's responses, by OpenAI's chat, by Google, by Bedrock."""
+_KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details")
+"""Words of a function that takes the cached counters over as well."""
+_OF_OTHERS = ("embedding", "rerank", "transcri", "speech", "audio")
+"""Words of a function that asks what has no prompt cache: in its name, or in what it calls."""
+_BEDROCK = "inputTokens"
+_CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|Extract|Event$")
 """Names of a usage whose calls have no prompt cache, and of what is told to a dashboard."""
-_WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:huggingface_hub|ollama|sambanova|ai21|writerai)\b")
+_WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:huggingface_hub|ollama|sambanova|ai21|writerai|cohere)\b")
 """Clients of services that count no cached tokens."""
 _EARLY = (b"openai.ChatCompletion.", b"openai.Completion.", b"openai.ChatCompletion\n", b"openai.Completion\n")
 """OpenAI's client from before there were any."""
 _KEYED = re.compile(rb"(?:^|\n)\s*(?:from|import) mistralai\b")
 """Clients of services that cache where a key is given."""
-_EXPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) anthropic\b|client\(\s*[\"']bedrock-runtime")
+_EXPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) anthropic\b(?!\.types)|client\(\s*[\"']bedrock-runtime")
 """Clients of services that cache what is marked and nothing else: where a file marks nothing, there is nothing to count."""
-_IMPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:openai|litellm)\b")
+_IMPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:openai|litellm)\b(?!\.types)")
 _MARKED = (b"cache_control", b"cachePoint", b"cache_point", b"cache_type")
 _ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response"})
 """Names a model's answer is handed on under."""
 _TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
+_TOLD = re.compile(r"trace|span|attr|run_tree|event_data|(?:^|_)log", re.IGNORECASE)
+"""Names of what a log or a dashboard is told in."""
 _CHOICES = re.compile(rb"\.choices\[0\]\.")
 """How an answer that is an object is read."""
 _METHODS = frozenset({"create", "completion", "acompletion", "stream"})
 _HOPS = 4
 _ASKING = frozenset({"getattr", "hasattr", "isinstance", "bool"})
 _DUMPING = frozenset({"model_dump", "dict", "to_dict", "model_dump_json"})
+_MESSAGE = "input and output are taken over from `{}`, its cached counters are not: they will read as 0"
 _LEAST_TOKENS = 4000
 _FAR_TOO_FEW = 0.3
 _WEIGHTLESS = frozenset({"image", "document", "video"})
@@ -77,29 +86,49 @@ _WEIGHTLESS = frozenset({"image", "document", "video"})
 def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
     """A mapping, or a value built by keywords, that takes input and output over from a usage and nothing else of it."""
     values = node.values if isinstance(node, ast.Dict) else [given.value for given in node.keywords if given.arg]
+    source = _taken_from([resolved(value, view) or value for value in values])
+    is_shown = isinstance(node, ast.Dict) and any("." in text_of(key) for key in node.keys)
+    name = last_name(getattr(node, "func", node))
+    if source and not is_shown and not _CACHELESS.search(name) and not name.startswith("trace_") and _is_lost(source, values, view):
+        yield Hit(node, _MESSAGE.format(source))
+
+
+def _one_by_one(node: ast.Assign, view: View) -> Iterator[Hit]:
+    """`metrics.input_tokens = usage.prompt_tokens`, and the same for the output."""
+    function, name = view.function(), field(node.value)
+    if function is None or name not in _PAIRS or not isinstance(node.targets[0], ast.Attribute | ast.Subscript):
+        return
+    into, source = holder(node.targets[0]), holder(node.value)
+    others = [one for one in view.nodes(function, ast.Assign) if holder(one.targets[0]) == into and holder(one.value) == source]
+    values = [one.value for one in others]
+    is_first = next(one for one in others if field(one.value) == name) is node
+    if is_first and _PAIRS[name] in map(field, values) and not _TOLD.search(into) and _is_lost(source, values, view):
+        yield Hit(node, _MESSAGE.format(source))
+
+
+def _taken_from(values: list[ast.expr]) -> str:
+    """What both the input and the output are taken from, as written; empty where they are not."""
     taken = {field(value): holder(value) for value in values}
-    pair = next((pair for pair in _PAIRS if pair <= taken.keys()), None)
-    if pair is None or len({taken[name] for name in pair}) != 1:
-        return
-    source = taken[next(iter(pair))]
-    if _CACHELESS.search(last_name(getattr(node, "func", node))) or _is_converted(values):
-        return
+    return next((taken[name] for name, other in _PAIRS.items() if taken.get(name) and taken[name] == taken.get(other)), "")
+
+
+def _is_lost(source: str, values: list[ast.expr], view: View) -> bool:
+    """Whether a usage is that of a model's answer whose service caches, and nothing else of it is taken over."""
     function = view.function()
-    is_shown = _is_shown(view) or (isinstance(node, ast.Dict) and any("." in text_of(key) for key in node.keys))
-    if "usage" not in source.lower() or function is None or is_shown:
-        return
+    if "usage" not in source.lower() or source.endswith(".tokens") or function is None or _is_converted(values) or _is_shown(view):
+        return False
+    if any(field(value) == _BEDROCK for value in values) and not says(view, *_MARKED):
+        return False
     answer = _answer_of(source, function, view)
     if not answer or _is_never_read(answer, function, view):
-        return
+        return False
     is_handed_on = any(isinstance(value, ast.Name) and root(ast.parse(source, mode="eval").body) == value.id for value in values)
-    if is_handed_on or _keeps_more(function, source) or _has_no_cache(view):
-        return
-    yield Hit(node, f"input and output are taken over from `{source}`, its cached counters are not: they will read as 0")
+    return not is_handed_on and not _keeps_more(function, source) and not _has_no_cache(view)
 
 
 def _is_converted(values: list[ast.expr]) -> bool:
     """Whether what it is taken from was made by code of the same project: no provider's answer says what it cost."""
-    return any(isinstance(value, ast.Attribute) and value.attr == "cost" for value in values)
+    return any(field(value) == "cost" for value in values)
 
 
 def _has_no_cache(view: View) -> bool:
@@ -110,14 +139,14 @@ def _has_no_cache(view: View) -> bool:
     return is_explicit and not says(view, *_MARKED)
 
 
-def _answer_of(source: str, function: ast.AST, view: View) -> str:
+def _answer_of(source: str, function: AnyFunction, view: View) -> str:
     """The name of the model's answer a usage is that of: of a call of one in this function, or of what it was handed under such a name."""
     name = root(ast.parse(source, mode="eval").body)
     stored = [node for node in view.nodes(function, ast.Assign) if isinstance(node, ast.Assign)]
     for _ in range(_HOPS):
-        made = [node.value for node in stored if last_name(node.targets[0]) == name]
+        made = [node.value for node in stored if last_name(node.targets[0]) == name and not is_nothing(node.value)]
         if not made:
-            return name if name in _ANSWERS else ""
+            return name if name in _ANSWERS or _is_given_one(name, function, view) else ""
         if any(model_calls(value, view) or _is_handed(value) for value in made):
             return name
         following = root(made[0])
@@ -126,6 +155,13 @@ def _answer_of(source: str, function: ast.AST, view: View) -> str:
             return ""
         name = following
     return ""
+
+
+def _is_given_one(name: str, function: AnyFunction, view: View) -> bool:
+    """Whether it is a parameter that the file gives an answer's usage: `self._metrics(response.usage)`."""
+    given = next((one for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs) if one.arg == name), None)
+    is_usage = given is not None and not (given.annotation and _CACHELESS.search(ast.unparse(given.annotation)))
+    return is_usage and re.search(rb"\b%s\([^()]*\.usage\b" % function.name.encode(), view.source) is not None
 
 
 def _is_never_read(answer: str, function: ast.AST, view: View) -> bool:
@@ -149,15 +185,24 @@ def _is_handed(value: ast.expr) -> bool:
 
 def _is_shown(view: View) -> bool:
     """Whether it is only told to a log or a dashboard."""
-    return any(isinstance(above, ast.Call) and _TELLS.search(last_name(above.func)) for above in view.parents())
+    stored = (target for above in view.parents() if isinstance(above, ast.Assign) for target in above.targets)
+    return any(isinstance(above, ast.Call) and _TELLS.search(last_name(above.func)) for above in view.parents()) or any(
+        _TOLD.search(ast.unparse(target)) for target in stored
+    )
 
 
-def _keeps_more(function: ast.AST, source: str) -> bool:
+def _keeps_more(function: AnyFunction, source: str) -> bool:
     """Whether the function looks at cached counters as well, or hands the usage on whole."""
     said = ast.unparse(function).lower()
-    if any(word in said for word in _KEEPING):
+    if any(word in said for word in _KEEPING) or _asks_another(function):
         return True
     return any(value is not None and ast.unparse(value) == source for part in walk(function) for value in _handed_on(part))
+
+
+def _asks_another(function: AnyFunction) -> bool:
+    """Whether its name, or what it calls, is of a service without a prompt cache; what it reads of an answer says nothing."""
+    calls = (part.func for part in walk(function) if isinstance(part, ast.Call) and last_name(part.func) != "get")
+    return any(word in said.lower() for said in (function.name, *map(ast.unparse, calls)) for word in _OF_OTHERS)
 
 
 def _handed_on(node: ast.AST) -> Iterable[ast.expr | None]:
@@ -186,7 +231,7 @@ def _too_few(sent: Sent) -> Evidence | None:
 
 HAZARD = Hazard(
     "CKA03", "cached-field-dropped", "A", "note",
-    source=(Pattern((ast.Dict, ast.Call), _mapped, ("input_tokens", "prompt_tokens"), is_near=True,
-                    also=(("output_tokens", "completion_tokens"), in_any_case("usage"))),),
+    source=(Pattern((ast.Dict, ast.Call), _mapped, tuple(_PAIRS), is_near=True, also=(tuple(_PAIRS.values()),)),
+            Pattern((ast.Assign,), _one_by_one, tuple(_PAIRS), is_near=True, also=(in_any_case("usage"),))),
     requests=(RequestRule("call", _too_few),),
 )  # fmt: skip

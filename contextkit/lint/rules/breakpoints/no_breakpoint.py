@@ -45,8 +45,7 @@ from collections.abc import Iterator
 from contextkit.lint.finding import Fix
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import is_silent
-from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
-from contextkit.lint.rules.marking import is_single_shot, runs_again, says
+from contextkit.lint.rules.marking import all_keywords, is_single_shot, runs_again, says
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.edits import appended
@@ -62,12 +61,12 @@ _SEVERAL = 1.2
 
 def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
     func = node.func
-    if not isinstance(func, ast.Attribute) or func.attr not in _SENDS or says(view, *_MARKS) or has_unknown_keywords(node):
+    if not isinstance(func, ast.Attribute) or func.attr not in _SENDS or says(view, *_MARKS) or not runs_again(view):
         return
-    messages, name = keyword(node, "messages"), view.dotted(node)
-    is_large = keyword(node, "system", "toolConfig") is not None
+    given, name = all_keywords(node, view) or {}, view.dotted(node)
+    messages, is_large = given.get("messages"), bool(given.keys() & {"system", "toolConfig"})
     is_ours = (func.attr.startswith("converse") and is_large) or (name.endswith(f".messages.{func.attr}") and ".threads." not in name)
-    if not is_ours or messages is None or keyword(node, _SENDS[func.attr]) is None or not runs_again(view):
+    if not is_ours or messages is None or _SENDS[func.attr] not in given:
         return
     if view.is_history(messages) and not is_single_shot(messages, view):
         yield Hit(node, "this call sends a growing conversation and marks nothing for caching", _mark(node, view, name))

@@ -73,12 +73,24 @@ _SORTS = frozenset({"sorted", "sort"})
 def _as_completed(loop: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
     """Results of tools are appended in the order in which they come."""
     function = view.function()
-    if not isinstance(loop.iter, ast.Call) or last_name(loop.iter.func) != "as_completed" or function is None:
+    if function is None or not (_is_call_of(loop.iter, "as_completed") or _is_done(loop.iter, view)):
         return
     appends = [node for node in view.nodes(loop, ast.Call) if last_name(node.func) in ("append", "extend")]
     is_sorted = any(last_name(node.func) in _SORTS for node in view.nodes(function, ast.Call))
     if appends and not is_sorted and _is_of_tools(function.name, appends[0], view) and _is_plain(appends[0]):
         yield Hit(loop.iter, "results of tools are kept in the order in which they came, which is another one each time")
+
+
+def _is_call_of(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == name
+
+
+def _is_done(node: ast.expr, view: View) -> bool:
+    """`done` of `done, pending = await asyncio.wait(tasks, …)`: a set of those that came first."""
+    function = view.function()
+    stored = [one for one in view.nodes(function, ast.Assign) if isinstance(one.targets[0], ast.Tuple)] if function else []
+    waits = [one for one in stored if isinstance(one.value, ast.Await) and _is_call_of(one.value.value, "wait")]
+    return isinstance(node, ast.Name) and any(last_name(one.targets[0].elts[0]) == node.id for one in waits)  # type: ignore[attr-defined]
 
 
 _STARTS = frozenset({"create_task", "ensure_future", "submit", "start_soon"})
@@ -113,7 +125,7 @@ def _is_plain(call: ast.Call) -> bool:
 HAZARD = Hazard(
     "CKM11", "parallel-result-order", "A", "error",
     source=(
-        Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",), is_near=True),
+        Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed", "done"), is_near=True, also=((".append(", ".extend("),)),
         Pattern((ast.Call,), _shared, tuple(sorted(_STARTS)), is_near=True),
     ),
     requests=(RequestRule("change", _reordered, 10),),

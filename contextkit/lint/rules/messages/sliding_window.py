@@ -189,6 +189,8 @@ def _is_sent(node: ast.Subscript, held: ast.expr, view: View) -> bool:
             is_asked = isinstance(call, ast.Call) and bool(_ASKS.search(last_name(call.func)))
             return (parent.arg == "messages" and is_asked) or (parent.arg in _GIVEN and parent in _arguments(call, view))
         if isinstance(parent, ast.Assign):
+            if _is_given(parent.targets[0], view):
+                return not _SIDE.search(name)
             is_stored = any(ast.unparse(target).removesuffix("[:]") == ast.unparse(held) for target in parent.targets)
             is_cut = not _SIDE.search(name) and (view.calls_model() or bool(_CUTS.search(name)))
             return is_stored and not _is_on_demand(view) and (_is_own(held) or is_cut)
@@ -201,6 +203,13 @@ def _is_sent(node: ast.Subscript, held: ast.expr, view: View) -> bool:
             return False
         child = parent
     return False
+
+
+def _is_given(target: ast.expr, view: View) -> bool:
+    """Whether the function gives a variable to a model as its messages."""
+    function = view.function()
+    calls = model_calls(function, view) if function is not None and isinstance(target, ast.Name) else []
+    return any(given.arg in _GIVEN and ast.unparse(given.value) == ast.unparse(target) for call in calls for given in call.keywords)
 
 
 def _holds_messages(node: ast.expr, view: View) -> bool:

@@ -23,7 +23,7 @@ Derive it from something that outlives the process:
     context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=f"agent:{conversation.id}"), system=SYSTEM)
 
 ## Detected by
-- source: a random or clock value flows into the cache key.
+- source: a random or clock value flows into the cache key; it is made of the whole history.
 - requests: the key, or the session id, differs between two calls of one conversation.
 - guard: the same, before it is sent.
 - provider: `prompt_cache_key_changed` from OpenAI.
@@ -34,9 +34,16 @@ Derive it from something that outlives the process:
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import as_keywords, last_name
+from contextkit.lint.rules.marking import resolved
 from contextkit.lint.rules.settings import CLAUDE_WIRES, differs
-from contextkit.lint.source.rule import Flow
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_key", "session_id"))
@@ -49,8 +56,38 @@ def _another(step: Step) -> Evidence | None:
     return found.evidence(f"the key that says where the prefix lies is another one at call {step.turn}")
 
 
+_WRITES = frozenset({"dumps", "str", "repr", "sha256", "sha1", "md5", "blake2b", "hash"})
+"""Functions that make a key of the whole of what they are given."""
+
+
+def _of_history(call: ast.Call, view: View) -> Iterator[Hit]:
+    """`prompt_cache_key=sha256(json.dumps(messages))`: each turn has a key of its own."""
+    for given in call.keywords:
+        key = resolved(given.value, view) if given.arg in ("prompt_cache_key", "session_id") else None
+        if key is not None and any(_is_of_all(part, view) for part in walk(key)):
+            yield Hit(given.value, _MESSAGE)
+
+
+def _made_of_history(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """A function that makes the key does so."""
+    calls = (part for part in view.nodes(function, ast.Call) if _is_of_all(part, view)) if "cache_key" in function.name else iter(())
+    yield from (Hit(call, _MESSAGE) for call in calls)
+
+
+def _is_of_all(part: ast.AST, view: View) -> bool:
+    """`json.dumps(messages)`, and not of its first ones."""
+    return isinstance(part, ast.Call) and last_name(part.func) in _WRITES and any(map(view.is_history, part.args[:1])) and not any(
+        isinstance(inner, ast.Subscript | ast.Call) for inner in walk(part.args[0]))  # fmt: skip
+
+
+_MESSAGE = "the cache key is made of the whole history: the next call has another one, and is sent where nothing of this one is"
+
 HAZARD = Hazard(
     "CKR06", "cache-key-reset", "A", "warning",
-    source=(Flow(("id", "clock"), ("cache_key",), "the cache key is made of {source}, so nothing is found again after a restart"),),
+    source=(
+        Flow(("id", "clock"), ("cache_key",), "the cache key is made of {source}, so nothing is found again after a restart"),
+        Pattern((ast.Call,), _of_history, as_keywords("prompt_cache_key"), is_near=True, names=("prompt_cache_key",)),
+        Pattern(FUNCTIONS, _made_of_history, ("prompt_cache_key",), also=(("cache_key",), IN_HISTORY, tuple(sorted(_WRITES)))),
+    ),
     requests=(RequestRule("step", _another),), confirmed_by=("prompt_cache_key_changed",),
 )  # fmt: skip

@@ -63,6 +63,9 @@ CALLS: Final[dict[str, Kind]] = {
 }  # fmt: skip
 """Full name of a function or class → what its result is."""
 
+GIVEN_A_TIME: Final[dict[str, int]] = {"time.strftime": 2, "time.localtime": 1, "time.gmtime": 1, "time.ctime": 1, "time.asctime": 1}
+"""Functions that write a time they are given: with so many arguments they read no clock."""
+
 METHODS: Final[dict[str, Kind]] = {
     **_rows("recall", """
         similarity_search asimilarity_search similarity_search_with_score max_marginal_relevance_search get_relevant_documents
@@ -181,6 +184,17 @@ def is_aside(name: object) -> bool:
 
 DAY_FORMAT: Final[frozenset[str]] = frozenset("HMSfIpsTXcrR")
 """Directives of strftime finer than a day; a format without them makes a clock a date."""
+_FINER: Final[re.Pattern[str]] = re.compile(r"[HhmsAaXxT]|LT|SSS")
+_QUOTED: Final[re.Pattern[str]] = re.compile(r"\[[^\]]*\]")
+
+
+def names_a_day(node: object) -> bool:
+    """Whether a constant is a format of arrow or pendulum no finer than a day: `YYYY-MM-DD`, `dddd, MMMM D`."""
+    text = getattr(node, "value", None)
+    is_format = isinstance(text, str) and "{" not in text and ("YY" in text or "DD" in text or "MM" in text)
+    return is_format and not _FINER.search(_QUOTED.sub("", str(text)))
+
+
 DAY_METHODS: Final[frozenset[str]] = frozenset({"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday"})
 """Methods and attributes that make a clock a date."""
 FLAGS: Final[dict[str, Kind]] = {

@@ -107,12 +107,20 @@ class Assignments(Calls):
             self._name_function(name, value)
         elif kind is ast.Dict and value:
             scope.env.update((f"{name}[{key!r}]", part) for key, part in self.parts_of(node))
+        if kind is ast.Call and node.keywords and node.func is self.called[0]:  # type: ignore[attr-defined]
+            self._keep_fields(name, node)  # type: ignore[arg-type]
         if scope.node is None and not scope.owner:
             self._module_variable(name, value)
         elif scope.node is None:
             self.keep_class_value(name, value, is_once=not _is_factory(node))
         elif name in self.global_names:
             self.module.variables.setdefault(name, []).append((value, False))
+
+    def _keep_fields(self, name: str, made: ast.Call) -> None:
+        """`args = Args(now=…)`: what is read as `args.now` is that."""
+        for keyword, value in zip(made.keywords, self.called[2], strict=True) if last_name(made.func)[:1].isupper() else ():
+            if keyword.arg and value:
+                self.scope.env[f"{name}.{keyword.arg}"] = value
 
     def _class_of(self, node: ast.expr) -> str:
         """The full name of the class an expression makes one of, or of the function or class it is; empty where nothing says."""

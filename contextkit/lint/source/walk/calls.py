@@ -14,9 +14,10 @@ from contextkit.lint.source.syntax.pieces import FOREIGN, OURS, KnownCall, last_
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.arrivals import ADDERS, MEETING
 from contextkit.lint.source.walk.dumps import Dumps
-from contextkit.lint.source.walk.expressions import is_clock_format, is_day_format
+from contextkit.lint.source.walk.expressions import is_clock_format, is_day_format, is_zone_format
 
 _LISTS = frozenset({"list", "tuple"})
+_MANY = 99
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
 """Decorators that make a tool with a `name` of a function."""
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft put put_nowait write writelines".split())  # noqa: SIM905
@@ -58,8 +59,8 @@ class Calls(Dumps):
         "call_sinks", "called", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops",
     )  # fmt: skip
 
-    called: tuple[ast.expr | None, str]
-    """The function of the call that was evaluated last, and its full name."""
+    called: tuple[ast.expr | None, str, list[Value]]
+    """The function of the call that was evaluated last, its full name, and what its keywords were given."""
 
     method_sources: dict[str, Kind]
     sanitizing: dict[str, frozenset[Kind]]
@@ -95,7 +96,7 @@ class Calls(Dumps):
                 for keyword in given:
                     table[ast.keyword](keyword)
         called = self.dotted(func), last, kind is ast.Attribute
-        self.called = func, called[0]
+        self.called = func, called[0], keywords
         known = self.known_calls.get(called)
         if known is None:
             known = self.known_calls[called] = self._known(*called)
@@ -180,7 +181,9 @@ class Calls(Dumps):
         if name in sources.GIT and sources.TELLS_PLACE.search(ast.unparse(node)) and "version" not in self.scope.function.name.lower():
             return everything | self.varies("place", node)
         if last in _MUTATORS and type(node.func) is ast.Attribute:
-            self._put_into(node.func.value, CLEAN.union(*values, *keywords, *self.orders, *self.choices))
+            holder = node.func.value
+            shuffled = self.varies("unordered", node) if last in {"add", "update"} and self._is_set(holder) else CLEAN
+            self._put_into(holder, shuffled.union(*values, *keywords, *self.orders, *self.choices))
         if last in {"map", "partial"} and node.args and type(node.args[0]) in {ast.Name, ast.Attribute}:
             everything |= self.call(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node))
         if last == "join":
@@ -208,6 +211,8 @@ class Calls(Dumps):
 
     def _filled(self, node: ast.Call, template: Value, values: list[Value], keywords: list[Value]) -> Value:
         """`template.render(**context)`: nothing says that a template somebody gave has a place for all of that."""
+        if template and node.args and sources.names_a_day(node.args[0]):
+            return self.by_day(template)
         if not any(isinstance(self.module.origins[number], Called | Parameter) for number in template):
             return template.union(*values, *keywords)
         return template.union(*values, *(value for key, value in zip(node.keywords, keywords, strict=True) if key.arg))
@@ -230,6 +235,8 @@ class Calls(Dumps):
         found = self.call_sources.get(name)
         if found is not None:
             if name in {"set", "frozenset"} and not (node.args and type(node.args[0]) is not ast.Constant):
+                return None
+            if len(node.args) >= sources.GIVEN_A_TIME.get(name, _MANY) or (node.args and is_zone_format(node.args[0])):
                 return None
             return found
         if type(node.func) is not ast.Attribute:
@@ -270,6 +277,10 @@ class Calls(Dumps):
             if isinstance(node, ast.Assign) and last_name(node.targets[0]) == last_name(item) and isinstance(node.value, ast.Call):
                 return "name" if sinks.TOOL_MAKERS.match(last_name(node.value.func)) else ""
         return ""
+
+    def _is_set(self, holder: ast.expr) -> bool:
+        """Whether a variable was begun as `set()`."""
+        return type(holder) is ast.Name and self.scope.types.get(holder.id) == "set"
 
     def _put_into(self, holder: ast.expr, value: Value) -> None:
         """`parts.append(x)`: the object now holds x too."""

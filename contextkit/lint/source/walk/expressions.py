@@ -296,6 +296,12 @@ def is_day_format(node: ast.AST) -> bool:
     return bool(directives) and not directives & sources.DAY_FORMAT
 
 
+def is_zone_format(node: ast.AST) -> bool:
+    """Whether a constant is a format of strftime that names the zone of time and nothing else."""
+    directives = _directives(node)
+    return bool(directives) and directives <= {"Z", "z"}
+
+
 def is_clock_format(node: ast.AST) -> bool:
     """Whether a constant is a format of strftime finer than a day."""
     return bool(_directives(node) & sources.DAY_FORMAT)

@@ -42,7 +42,7 @@ class Walk(Definitions):
         self.look_for(patterns)
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
         self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
-        self.called = None, ""
+        self.called = None, "", []
         self.told = TOLD | last_parts(calls, mends, met) if calls or mends or met else TOLD
         self.known_calls, self.known_roots, self.display = {}, frozenset(), (None, {})
         self.global_names, self.returns_to, self.returns_name = frozenset(), None, ""
