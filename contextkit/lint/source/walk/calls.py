@@ -160,8 +160,6 @@ class Calls(Dumps):
         elif last in _TAKERS and is_method:
             everything = receiver.union(*values[1:])
         kind = self._source(node, name, last)
-        if last == "shuffle" and kind == "choice" and node.args:
-            self._put_into(node.args[0], self.varies("unordered", node))
         if kind is not None:
             return self._varying(kind, node, everything)
         if known.is_answer:
@@ -181,9 +179,7 @@ class Calls(Dumps):
         if name in sources.GIT and sources.TELLS_PLACE.search(ast.unparse(node)) and "version" not in self.scope.function.name.lower():
             return everything | self.varies("place", node)
         if last in _MUTATORS and type(node.func) is ast.Attribute:
-            holder = node.func.value
-            shuffled = self.varies("unordered", node) if last in {"add", "update"} and self._is_set(holder) else CLEAN
-            self._put_into(holder, shuffled.union(*values, *keywords, *self.orders, *self.choices))
+            self._put_into(node.func.value, self._unordered_in(node.func, node).union(*values, *keywords, *self.orders, *self.choices))
         if last in {"map", "partial"} and node.args and type(node.args[0]) in {ast.Name, ast.Attribute}:
             everything |= self.call(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node))
         if last == "join":
@@ -255,6 +251,8 @@ class Calls(Dumps):
         if kind == "clock" and node.args and is_day_format(node.args[0]):
             kind = "date"
         value = self.varies(kind, node)
+        if kind == "choice" and node.args and last_name(node.func) == "shuffle":
+            self._put_into(node.args[0], self.varies("unordered", node))
         if kind == "paths":
             for number in value if self.dotted(node) in {"os.listdir", "glob.glob"} else ():
                 self._offer_sorted(number, SORT_ITEMS, node)
@@ -278,9 +276,10 @@ class Calls(Dumps):
                 return "name" if sinks.TOOL_MAKERS.match(last_name(node.value.func)) else ""
         return ""
 
-    def _is_set(self, holder: ast.expr) -> bool:
-        """Whether a variable was begun as `set()`."""
-        return type(holder) is ast.Name and self.scope.types.get(holder.id) == "set"
+    def _unordered_in(self, func: ast.Attribute, node: ast.Call) -> Value:
+        """`names.update(more)`, where `names` was begun as `set()`."""
+        is_set = type(func.value) is ast.Name and self.scope.types.get(func.value.id) == "set"
+        return self.varies("unordered", node) if is_set and func.attr in {"add", "update"} else CLEAN
 
     def _put_into(self, holder: ast.expr, value: Value) -> None:
         """`parts.append(x)`: the object now holds x too."""
