@@ -81,6 +81,8 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
     "an object as text": (AS_TEXT + "def ask(messages):\n    p = P()\n    system = f'{p}'\n" + ASK, {}),
     "an object by str": (AS_TEXT + "def ask(p: P, messages):\n    system = 'x' + str(p)\n" + ASK, {}),
     "an object given its base's text": (AS_TEXT + "class Q(P):\n    pass\ndef ask(messages):\n    system = f'{Q()}'\n" + ASK, {}),
+    "a factory of a dataclass": ("@dataclass\nclass P:\n    now: str = field(default_factory=dt.now)\ndef ask(messages):\n"
+                                 "    p = P()\n    system = f'It is {p.now}'\n" + ASK, {}),
     "a field of an object made here": ("def ask(messages):\n    given = Args(now=dt.now().isoformat(), name='x')\n"
                                        "    system = f'It is {given.now}'\n" + ASK, {}),
     "a builder": (BUILDER + "def ask(messages):\n    system = P().add(f'{dt.now()}').build()\n" + ASK, {}),

@@ -1,5 +1,6 @@
 """Ids made up on replay, and where a call is made."""
 
+import hashlib
 import uuid
 
 
@@ -31,3 +32,21 @@ def format_tool_message(call, tool_call_id=None):
     if tool_call_id is None:
         tool_call_id = str(uuid.uuid4())
     return {"role": "tool", "tool_call_id": tool_call_id, "content": call.result}
+
+
+def format_block(block):
+    out = {"document": {"format": block["format"], "source": {"bytes": block["data"]}}}
+    out["document"]["name"] = uuid.uuid4().hex[:12]  # expect: CKM13
+    return out
+
+
+def format_document(block):
+    return {"type": "document", "source": block["data"], "title": f"doc-{uuid.uuid4()}"}  # expect: CKM13
+
+
+def format_by_its_bytes(block):
+    return {"type": "document", "source": block["data"], "title": f"doc-{hashlib.sha256(block['data']).hexdigest()}"}
+
+
+def uploaded(data):
+    return {"type": "document", "source": data, "title": f"doc-{uuid.uuid4()}"}

@@ -28,3 +28,15 @@ def ask_with_all(memories, messages):
 def ask_with_the_last(memory, messages):
     system = INSTRUCTIONS + memory.get(k=1)[0].text
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+async def ask_with_a_function(store, messages, question):
+    hits = await query_memory(store, question, 5)  # expect: CKS05
+    system = INSTRUCTIONS + " What you know: " + "; ".join(hits)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+async def ask_with_a_count(store, messages, question):
+    hits = await query_memory(store, question, 5)
+    print(len(hits))
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)

@@ -69,7 +69,7 @@ _MARKED = (b"cache_control", b"cachePoint", b"cache_point", b"cache_type")
 _ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response"})
 """Names a model's answer is handed on under."""
 _TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
-_TOLD = re.compile(r"trace|span|attr|run_tree|event_data|(?:^|_)log", re.IGNORECASE)
+_TOLD = re.compile(r"span|attr|run_tree|event_data|(?:^|[._])(?:log|trace)s?(?:$|[._\[])", re.IGNORECASE)
 """Names of what a log or a dashboard is told in."""
 _CHOICES = re.compile(rb"\.choices\[0\]\.")
 """How an answer that is an object is read."""

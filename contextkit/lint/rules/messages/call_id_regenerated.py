@@ -29,7 +29,8 @@ Store the id that came with the reply. Where there is none, derive one from what
 each time.
 
 ## Detected by
-- source: `uuid4` or a random part that becomes the id of a call or item where stored messages are serialised.
+- source: `uuid4` or a random part that becomes the id of a call or item, or the name of a document, where stored messages are
+  serialised.
 - requests: earlier turns differ only in their ids.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -50,7 +51,7 @@ import orjson
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import paired
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, messages_of, words_in
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, messages_of, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
@@ -89,6 +90,7 @@ _SERIALISES = re.compile(
     r"|(?:convert|serialize|serialise|format|render|rebuild|replay)_\w*(?:messages?|history|turns?)"
 )
 
+_WRITES = re.compile(r"(?:^|_)(?:format|convert|render|to)_\w*(?:blocks?|parts?|content|documents?|wire)(?:_|$)")
 _PARSES = re.compile(r"response|reply|parse|(?:^|_)from_|choice|chunk|stream")
 _ANSWERS = re.compile(r"\b(?:finish_reason|stop_reason|choices|usage_metadata|prompt_tokens)\b")
 """Words of a model's answer: what reads them stores the id it makes up, and sends that one from then on."""
@@ -101,6 +103,30 @@ def _minted(function: AnyFunction, view: View) -> Iterator[Hit]:
     if is_serialiser and not _ANSWERS.search(words_in(function)):
         new = (one for one in given if "id" in view.kinds(one))
         yield from (Hit(one, "the id of a call is made up anew each time the history is written") for one in new)
+
+
+def _named(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """A document gets a name made up where stored messages are written for the wire: `out["document"]["name"] = uuid4().hex`."""
+    if not (_SERIALISES.search(function.name) or _WRITES.search(function.name)) or _PARSES.search(function.name):
+        return
+    for node in view.nodes(function, ast.Dict, ast.Assign):
+        for name in _names_of_documents(node):
+            if "id" in view.kinds(name):
+                yield Hit(name, "the name of a document is made up anew each time the history is written")
+
+
+def _names_of_documents(node: ast.AST) -> list[ast.expr]:
+    """What is given as the name of a document."""
+    if isinstance(node, ast.Dict):
+        keys = constant_keys(node)
+        return [keys[key] for key in ("name", "title") if key in keys and _is_document(keys)]
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    is_name = isinstance(target, ast.Subscript) and text_in(target.slice) in ("name", "title") and "document" in words_in(target)
+    return [node.value] if isinstance(node, ast.Assign) and is_name else []
+
+
+def _is_document(keys: dict[str, ast.expr]) -> bool:
+    return ("type" in keys and text_in(keys["type"]) == "document") or {"format", "source"} <= keys.keys()
 
 
 def _ids_of_calls(function: AnyFunction, view: View) -> Iterator[ast.expr]:
@@ -125,7 +151,8 @@ def _is_call(keys: dict[str, ast.expr]) -> bool:
 HAZARD = Hazard(
     "CKM13", "call-id-regenerated", "A", "error",
     source=(Pattern(FUNCTIONS, _minted, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
-                    also=(("tool_call_id", "tool_use_id", "function", "tool_use", "tool_result"), ('id"', "id'"))),),
+                    also=(("tool_call_id", "tool_use_id", "function", "tool_use", "tool_result"), ('id"', "id'"))),
+            Pattern(FUNCTIONS, _named, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"), is_near=True, also=(("document",),))),
     requests=(RequestRule("change", _renamed, 8),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

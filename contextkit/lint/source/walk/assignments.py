@@ -112,9 +112,16 @@ class Assignments(Calls):
         if scope.node is None and not scope.owner:
             self._module_variable(name, value)
         elif scope.node is None:
-            self.keep_class_value(name, value, is_once=not _is_factory(node))
+            factories = _factories(node)
+            read = [self._clock_of(one.value) for one in factories]
+            self.keep_class_value(name, value.union(*read), is_once=not factories)
         elif name in self.global_names:
             self.module.variables.setdefault(name, []).append((value, False))
+
+    def _clock_of(self, factory: ast.expr) -> Value:
+        """`datetime.now`, read for each object; an id that each object gets is that of a session, as a rule."""
+        kind = self.call_sources.get(self.dotted(factory)) if type(factory) in _NAMES else None
+        return self.varies(kind, factory) if kind in {"clock", "date"} else CLEAN
 
     def _keep_fields(self, name: str, made: ast.Call) -> None:
         """`args = Args(now=…)`: what is read as `args.now` is that."""
@@ -226,9 +233,9 @@ def _made_where_none_was(node: ast.expr) -> ast.expr:
     return node.args[0] if type(node) is ast.Call and node.args and last_name(node.func) == "partial" else node
 
 
-def _is_factory(node: ast.expr) -> bool:
-    """`field(default_factory=…)` of a class."""
-    return type(node) is ast.Call and any(keyword.arg in {"default_factory", "factory"} for keyword in node.keywords)
+def _factories(node: ast.expr) -> list[ast.keyword]:
+    """`field(default_factory=…)` of a class: what is called for each object."""
+    return [one for one in node.keywords if one.arg in {"default_factory", "factory"}] if type(node) is ast.Call else []
 
 
 def _may_choose(node: ast.If) -> bool:

@@ -121,7 +121,8 @@ class Calls(Dumps):
 
     def _told(self, name: str, last: str, is_method: bool) -> KnownCall:
         arguments, is_named = self._arguments_of(name, last)
-        is_source = name in self.call_sources or (is_method and (last in self.method_sources or last in sources.RETRIEVER_METHODS))
+        is_known = last in self.method_sources or last in sources.RETRIEVER_METHODS
+        is_source = name in self.call_sources or (is_known and (is_method or self.method_sources.get(last) == "recall"))
         mends = self.sanitizing.get(name) or self.sanitizing.get(last)
         is_ours = bool(name) and self.is_ours(name)
         is_asked = last in sinks.MODEL_METHODS or (is_method and last in sanitizers.ANSWERED)
@@ -235,9 +236,9 @@ class Calls(Dumps):
             if len(node.args) >= sources.GIVEN_A_TIME.get(name, _MANY) or (node.args and is_zone_format(node.args[0])):
                 return None
             return found
-        if type(node.func) is not ast.Attribute:
-            return None
         found = self.method_sources.get(last)
+        if type(node.func) is not ast.Attribute:
+            return "recall" if found == "recall" else None
         if found is not None:
             return found
         found = sources.RETRIEVER_METHODS.get(last)
