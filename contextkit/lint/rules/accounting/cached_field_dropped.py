@@ -99,7 +99,8 @@ def _one_by_one(node: ast.Assign, view: View) -> Iterator[Hit]:
     if function is None or name not in _PAIRS or not isinstance(node.targets[0], ast.Attribute | ast.Subscript):
         return
     into, source = holder(node.targets[0]), holder(node.value)
-    others = [one for one in view.nodes(function, ast.Assign) if holder(one.targets[0]) == into and holder(one.value) == source]
+    alike = [one for one in view.nodes(function, ast.Assign) if field(one.value) in (name, _PAIRS[name], "cost")]
+    others = [one for one in alike if holder(one.targets[0]) == into and holder(one.value) == source]
     values = [one.value for one in others]
     is_first = next(one for one in others if field(one.value) == name) is node
     if is_first and _PAIRS[name] in map(field, values) and not _TOLD.search(into) and _is_lost(source, values, view):

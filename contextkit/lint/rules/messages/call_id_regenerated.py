@@ -152,7 +152,8 @@ HAZARD = Hazard(
     "CKM13", "call-id-regenerated", "A", "error",
     source=(Pattern(FUNCTIONS, _minted, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
                     also=(("tool_call_id", "tool_use_id", "function", "tool_use", "tool_result"), ('id"', "id'"))),
-            Pattern(FUNCTIONS, _named, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"), is_near=True, also=(("document",),))),
+            Pattern(FUNCTIONS, _named, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"), is_near=True,
+                    also=(('"document"', "'document'"),))),
     requests=(RequestRule("change", _renamed, 8),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

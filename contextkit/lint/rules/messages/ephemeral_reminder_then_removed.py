@@ -175,7 +175,7 @@ HAZARD = Hazard(
     "CKM09", "ephemeral-reminder-then-removed", "A", "error",
     source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",), is_near=True,
                     also=(as_keywords("messages", "input", "contents"), _ASKS, ("copy", "list(", "dict("))),
-            Pattern(FUNCTIONS, _moved, (" if ",), is_near=True, also=(IN_HISTORY, (".append(",), ("!=", "not ")))),
+            Pattern(FUNCTIONS, _moved, ("!=", "not in", " if not "), is_near=True, also=(IN_HISTORY, (".append(",)))),
     requests=(RequestRule("change", _removed, 18),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

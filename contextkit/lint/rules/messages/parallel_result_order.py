@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import bodies, messages
-from contextkit.lint.rules.syntax import last_name, words_in
+from contextkit.lint.rules.syntax import AnyFunction, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -73,8 +73,19 @@ _SORTS = frozenset({"sorted", "sort"})
 def _as_completed(loop: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
     """Results of tools are appended in the order in which they come."""
     function = view.function()
-    if function is None or not (_is_call_of(loop.iter, "as_completed") or _is_done(loop.iter, view)):
+    if not _is_call_of(loop.iter, "as_completed") or function is None:
         return
+    yield from _kept(loop, function, view)
+
+
+def _first_done(loop: ast.For, view: View) -> Iterator[Hit]:
+    """The same of those that a wait for the first gives."""
+    function = view.function()
+    if isinstance(loop.iter, ast.Name) and function is not None and _is_done(loop.iter, view):
+        yield from _kept(loop, function, view)
+
+
+def _kept(loop: ast.For | ast.AsyncFor, function: AnyFunction, view: View) -> Iterator[Hit]:
     appends = [node for node in view.nodes(loop, ast.Call) if last_name(node.func) in ("append", "extend")]
     is_sorted = any(last_name(node.func) in _SORTS for node in view.nodes(function, ast.Call))
     if appends and not is_sorted and _is_of_tools(function.name, appends[0], view) and _is_plain(appends[0]):
@@ -125,7 +136,8 @@ def _is_plain(call: ast.Call) -> bool:
 HAZARD = Hazard(
     "CKM11", "parallel-result-order", "A", "error",
     source=(
-        Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed", "done"), is_near=True, also=((".append(", ".extend("),)),
+        Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",), is_near=True),
+        Pattern((ast.For,), _first_done, (".wait(", " wait("), also=((".append(", ".extend("),)),
         Pattern((ast.Call,), _shared, tuple(sorted(_STARTS)), is_near=True),
     ),
     requests=(RequestRule("change", _reordered, 10),),
