@@ -28,8 +28,8 @@ tool's result, or `context.notice(render(plan))`.
 ## Detected by
 - source: a list of tasks, a plan or a state object rendered into the system text or put before the history; how many turns there
   were or are left, counted by a loop or method that adds to the messages and asks the model.
-- requests: the system text changes in a list of tasks or below such a heading, or in the call behind one of the tool
-  that writes the plan.
+- requests: the system text changes in a list of tasks or below such a heading, in nothing but the numbers of a line that
+  counts turns or tokens, or in the call behind one of the tool that writes the plan.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 
@@ -49,6 +49,13 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _PLANNER = re.compile(rb'"name":\s*"[^"]*(?:todo|plan|task|checklist)[^"]*"', re.IGNORECASE)
 
+_NUMBER = re.compile(r"\d[\d,.]*")
+_UNITS = r"(?:tokens?|steps?|turns?|iterations?|rounds?|attempts?|tool calls?|messages?|requests?)"
+_COUNTS = re.compile(
+    rf"\b{_UNITS}\b\W{{0,12}}\d|\d[\d,.]*\s*(?:more )?{_UNITS}\b|\b(?:remaining|left|used|budget)\b\D{{0,20}}\d", re.IGNORECASE
+)
+"""A line that counts: `Turn 3 of 20`, `9,120 tokens left`, `remaining: 4`."""
+
 
 def _plan(step: Step, change: Change) -> Evidence | None:
     if not is_front(change):
@@ -56,6 +63,14 @@ def _plan(step: Step, change: Change) -> Evidence | None:
     found = edited(change)
     is_list = bool(BOX.search(found.was) or BOX.search(found.now))
     return Evidence(f"a plan or list of tasks changed in {front_name(change)}") if is_list or found.is_about("plan") else None
+
+
+def _counted(step: Step, change: Change) -> Evidence | None:
+    """Nothing but numbers differ, in a line that counts turns, steps or tokens."""
+    found = edited(change) if is_front(change) else None
+    if found is None or not _COUNTS.search(found.now) or _NUMBER.sub("#", found.was) != _NUMBER.sub("#", found.now):
+        return None
+    return Evidence(f"{front_name(change)} counts: {found.now.strip()[:80]!r}")
 
 
 def _after_planning(step: Step, change: Change) -> Evidence | None:
@@ -70,6 +85,6 @@ HAZARD = Hazard(
         Flow(("plan",), ("system", "front"), "{source} changes while the agent works and reaches {sink}, in front of the history"),
         Flow(("counter",), ("system", "front"), "{source} is counted on in each turn and reaches {sink}, in front of the history"),
     ),
-    requests=(RequestRule("change", _plan, 24), RequestRule("change", _after_planning, 45)),
+    requests=(RequestRule("change", _plan, 24), RequestRule("change", _counted, 26), RequestRule("change", _after_planning, 45)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip
