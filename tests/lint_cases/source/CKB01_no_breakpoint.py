@@ -55,3 +55,10 @@ def step_with_more(messages, more):
     request = {"model": "claude-opus-4-5", "max_tokens": 1024, "messages": messages}
     request.update(more)
     return client.messages.create(**request)
+
+
+def step_or_again(messages):
+    try:
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)  # expect: CKB01
+    except anthropic.APIConnectionError:
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)

@@ -68,7 +68,8 @@ def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
     is_ours = (func.attr.startswith("converse") and is_large) or (name.endswith(f".messages.{func.attr}") and ".threads." not in name)
     if not is_ours or messages is None or _SENDS[func.attr] not in given:
         return
-    if view.is_history(messages) and not is_single_shot(messages, view):
+    is_mishap = any(isinstance(above, ast.ExceptHandler) for above in view.parents())
+    if view.is_history(messages) and not is_single_shot(messages, view) and not is_mishap:
         yield Hit(node, "this call sends a growing conversation and marks nothing for caching", _mark(node, view, name))
 
 
