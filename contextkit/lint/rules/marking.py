@@ -107,6 +107,9 @@ def _set_later(name: str, view: View) -> dict[str, ast.expr] | None:
         func = part.func if isinstance(part, ast.Call) else None
         if isinstance(func, ast.Attribute) and _is_name(func.value, name) and func.attr != "get":
             return None
+        given = [*part.args, *(one.value for one in part.keywords if one.arg)] if isinstance(part, ast.Call) else []
+        if any(_is_name(one, name) for one in given):
+            return None
         if isinstance(part, ast.AugAssign) and _is_name(part.target, name):
             return None
         targets = part.targets if isinstance(part, ast.Assign) else []

@@ -17,7 +17,10 @@ def _number(node: ast.AST) -> ast.AST:
 
 
 def field(node: ast.AST) -> str:
-    """The last attribute, key or first argument of `.get` of a chain, empty for anything else."""
+    """The last attribute, key or first argument of `.get` of a chain, or of `getattr`; of `x or 0`, `int(x)`, `x if y else 0` that of x.
+
+    Empty for anything else.
+    """
     node = _number(node)
     if isinstance(node, ast.BoolOp):
         return field(node.values[0])

@@ -81,8 +81,6 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
     "an object as text": (AS_TEXT + "def ask(messages):\n    p = P()\n    system = f'{p}'\n" + ASK, {}),
     "an object by str": (AS_TEXT + "def ask(p: P, messages):\n    system = 'x' + str(p)\n" + ASK, {}),
     "an object given its base's text": (AS_TEXT + "class Q(P):\n    pass\ndef ask(messages):\n    system = f'{Q()}'\n" + ASK, {}),
-    "a factory of a dataclass": ("@dataclass\nclass P:\n    now: str = field(default_factory=dt.now)\ndef ask(messages):\n"
-                                 "    p = P()\n    system = f'It is {p.now}'\n" + ASK, {}),
     "a field of an object made here": ("def ask(messages):\n    given = Args(now=dt.now().isoformat(), name='x')\n"
                                        "    system = f'It is {given.now}'\n" + ASK, {}),
     "a builder": (BUILDER + "def ask(messages):\n    system = P().add(f'{dt.now()}').build()\n" + ASK, {}),
@@ -92,6 +90,14 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
 LEFT: dict[str, str] = {
     "another field of an object made here": (
         "def ask(messages):\n    given = Args(now=dt.now().isoformat(), name='x')\n    system = f'You are {given.name}'\n" + ASK
+    ),
+    "an object that took the place of another": (
+        "def ask(messages):\n    given = Args(now=dt.now().isoformat())\n    given = Args(now='2020')\n"
+        "    system = f'It is {given.now}'\n" + ASK
+    ),
+    "a builder's step that keeps nothing": (
+        "class P:\n    def log(self, now):\n        print(now)\n        return self\n    def text(self):\n        return 'x'\n"
+        "def ask(messages):\n    system = P().log(dt.now()).text()\n" + ASK
     ),
     "the zone of time": "def ask(messages):\n    system = f'All times are {time.strftime(\"%Z\")}'\n" + ASK,
     "a time that was given": (
@@ -153,7 +159,7 @@ def test_a_format_without_a_time_of_day_makes_a_clock_a_date(made: str, lint: Ca
     assert {finding.code for finding in found} & {"CKS01", "CKS02"} == {"CKS02"}
 
 
-def test_a_format_with_a_time_of_day_stays_a_clock(lint: Callable[..., list[Finding]]) -> None:
-    made = "pendulum.now().format('YYYY-MM-DD HH:mm')"
+@pytest.mark.parametrize("made", ["pendulum.now().format('YYYY-MM-DD HH:mm')", "f'It is {dt.now()} in {{}}.'.format('COMMON')"])
+def test_a_format_with_a_time_of_day_stays_a_clock(made: str, lint: Callable[..., list[Finding]]) -> None:
     found = lint(f"{HEAD}import pendulum\ndef ask(messages):\n    system = {made}\n{ASK}", None, tuple(hazards()))
     assert {finding.code for finding in found} & {"CKS01", "CKS02"} == {"CKS01"}

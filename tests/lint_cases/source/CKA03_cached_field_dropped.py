@@ -1,5 +1,7 @@
 """A usage copied by two of its fields."""
 
+from langchain_core.outputs import LLMResult
+
 
 def as_dict(reply):
     return {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}  # expect: CKA03
@@ -129,3 +131,14 @@ def of_bedrock(response):  # where nothing is marked, nothing is cached
 def transcribed(client, sound):
     response = client.audio.transcriptions.create(file=sound)
     return {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
+
+
+def kept_whole(response, answer):
+    answer.usage = response.usage
+    answer.input_tokens = response.usage.prompt_tokens
+    answer.output_tokens = response.usage.completion_tokens
+
+
+def on_llm_end(response: LLMResult):
+    usage = response.usage
+    return {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}

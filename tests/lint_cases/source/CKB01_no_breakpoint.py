@@ -62,3 +62,17 @@ def step_or_again(messages):
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)  # expect: CKB01
     except anthropic.APIConnectionError:
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)
+
+
+def step_with_a_helper(messages, with_caching):
+    request = {"model": "claude-opus-4-5", "max_tokens": 1024, "messages": messages}
+    with_caching(request)
+    return client.messages.create(**request)
+
+
+def step_by_provider(question, messages, is_known):
+    if is_known:
+        given = to_claude(messages)
+    else:
+        given = [{"role": "user", "content": question}]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=given)

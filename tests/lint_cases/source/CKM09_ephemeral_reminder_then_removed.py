@@ -47,3 +47,9 @@ def turn_without_another(messages, draft, text):
     messages = [message for message in messages if message["content"] != draft]
     messages.append({"role": "user", "content": text})
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)
+
+
+def without_errors(messages, text):
+    messages = [message for message in messages if not message.get("is_error")]
+    messages.append({"role": "user", "content": text, "is_error": False})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, messages=messages)

@@ -59,3 +59,12 @@ async def run_tools_in_order(calls, history):
     for task in tasks:
         parts.append({"type": "tool_result", "content": task.result()})
     history.append({"role": "user", "content": parts})
+
+
+async def run_tools_all(calls, history):
+    () = await asyncio.wait([])
+    done, _ = await asyncio.wait([asyncio.create_task(run_tool(call)) for call in calls])
+    by_call = {}
+    for task in done:
+        by_call.setdefault(task.result()["id"], []).append(task.result())
+    history.append({"role": "user", "content": [by_call[call.id] for call in calls]})

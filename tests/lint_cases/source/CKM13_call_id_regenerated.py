@@ -50,3 +50,7 @@ def format_by_its_bytes(block):
 
 def uploaded(data):
     return {"type": "document", "source": data, "title": f"doc-{uuid.uuid4()}"}
+
+
+def to_content_block(data):
+    return {"type": "document", "source": data, "title": f"{uuid.uuid4()}"}

@@ -31,3 +31,8 @@ def only_the_newest(messages):
 def without_images(messages):
     for message in messages:  # every one, each time: no request ever holds an image
         message["content"] = [part for part in message["content"] if part["type"] != "image"]
+
+
+def export(messages):
+    for message in messages[:-1]:
+        message["content"] = [part for part in message["content"] if part["type"] != "image"]

@@ -75,3 +75,9 @@ class Arena:
 
     def ask(self, messages):
         return client.messages.create(model=self.model, max_tokens=9, messages=messages)
+
+
+def label(rows):
+    return [
+        client.messages.create(model=random.choice([MAIN, SMALL]), max_tokens=9, messages=[{"role": "user", "content": row}]) for row in rows
+    ]

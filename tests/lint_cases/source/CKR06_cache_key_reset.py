@@ -60,3 +60,11 @@ def make_cache_key_of_the_first(messages):
 
 def digest_of(messages):
     return hashlib.sha256(json.dumps(messages).encode()).hexdigest()
+
+
+def answer_cache_key(messages):  # of a cache of answers, ours
+    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()
+
+
+def ask_by_made(messages):
+    return client.responses.create(model="gpt-5.5", prompt_cache_key=make_cache_key(messages), input=messages)

@@ -40,3 +40,12 @@ async def ask_with_a_count(store, messages, question):
     hits = await query_memory(store, question, 5)
     print(len(hits))
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
+
+
+def recall(name):
+    return "You have a memory tool."
+
+
+def ask_with_our_own(messages):
+    system = INSTRUCTIONS + recall("tool")
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)

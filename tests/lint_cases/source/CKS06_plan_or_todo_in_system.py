@@ -81,3 +81,24 @@ def limit(messages, limit):
 def in_front(messages, todos):  # expect: CKS06
     messages.insert(1, {"role": "user", "content": f"To do: {todos}"})
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
+
+
+def part_by_part(chunks):
+    for n, chunk in enumerate(chunks):  # a conversation each
+        messages = [{"role": "user", "content": chunk}]
+        system = f"{INSTRUCTIONS} Summarise part {n + 1}."
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+def agent_by_agent(agents, question):
+    for n, agent in enumerate(agents):
+        agent.messages.append({"role": "user", "content": question})
+        system = f"You are agent {n}."
+        client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=agent.messages)
+
+
+def nothing_to_count(messages):
+    for () in enumerate(messages):
+        messages.append({"role": "user", "content": "?"})
+        client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)

@@ -44,3 +44,9 @@ class Kept:
 
     def restore_or_build_system_prompt(self, stored):
         self.system = stored or build_system_prompt(self.model)
+
+
+def ask_sorted_in_place(client, skills, messages):
+    known = list(set(skills))
+    known.sort()
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system="You know " + ", ".join(known), messages=messages)

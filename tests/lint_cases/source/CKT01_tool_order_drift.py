@@ -85,3 +85,20 @@ async def ask_with_known(skills, registry, messages):
         names.update(skill.tools)
     tools = [registry[name] for name in sorted(names)]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_with_sorted_in_place(skills, registry, messages):
+    names = set()
+    for skill in skills:
+        names.update(skill.tools)
+    tools = [registry[name] for name in names]
+    tools.sort(key=lambda tool: tool["name"])
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_with_more(skills, registry, messages):
+    names = set(skills[0].tools)  # expect: CKT01
+    for skill in skills:
+        names.update(skill.tools)
+    tools = [registry[name] for name in names]
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

@@ -88,3 +88,13 @@ def answer_of_the_session(messages):
 
 
 DEFAULT_MODE = "act"
+
+
+def answer_in_a_form(messages, mode):
+    tools = READ_ONLY_TOOLS if mode == "tool_output" else TOOLS
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def answer_by_mode(messages, mode):
+    tools = READ_ONLY_TOOLS if mode == "plan" else TOOLS  # expect: CKT11
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

@@ -17,7 +17,7 @@ Unknown is not zero: keep the fields as they came, or None where none came, as c
     usage = {"read": getattr(reply.usage, "cache_read_input_tokens", None), "input": reply.usage.input_tokens}
 
 ## Detected by
-- source: a mapping built from a usage that names input and output counters and no cached one.
+- source: a mapping built from a usage, or attributes set one by one, that name input and output counters and no cached one.
 - requests: a bill of a few input tokens and no cached ones for a long prompt, on a wire whose input leaves cached tokens out.
 - guard: not before sending; the reply's own usage is read as it came.
 - provider: its raw usage holds the counters.
@@ -51,7 +51,7 @@ _PAIRS = {
 """How input and output are called: by Anthropic and OpenAI's responses, by OpenAI's chat, by Google, by Bedrock."""
 _KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details")
 """Words of a function that takes the cached counters over as well."""
-_OF_OTHERS = ("embedding", "rerank", "transcri", "speech", "audio")
+_OF_OTHERS = ("embed", "rerank", "transcri", "speech", "audio")
 """Words of a function that asks what has no prompt cache: in its name, or in what it calls."""
 _BEDROCK = "inputTokens"
 _CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|Extract|Event$")
@@ -145,6 +145,8 @@ def _answer_of(source: str, function: AnyFunction, view: View) -> str:
     name = root(ast.parse(source, mode="eval").body)
     stored = [node for node in view.nodes(function, ast.Assign) if isinstance(node, ast.Assign)]
     for _ in range(_HOPS):
+        if _is_of_langchain(name, function):
+            return ""
         made = [node.value for node in stored if last_name(node.targets[0]) == name and not is_nothing(node.value)]
         if not made:
             return name if name in _ANSWERS or _is_given_one(name, function, view) else ""
@@ -156,6 +158,11 @@ def _answer_of(source: str, function: AnyFunction, view: View) -> str:
             return ""
         name = following
     return ""
+
+
+def _is_of_langchain(name: str, function: AnyFunction) -> bool:
+    """Whether it is what a callback of LangChain is given: `LLMResult` has no usage, and what it holds of one the model's class has made."""
+    return any(one.arg == name and one.annotation is not None and last_name(one.annotation) == "LLMResult" for one in function.args.args)
 
 
 def _is_given_one(name: str, function: AnyFunction, view: View) -> bool:
@@ -213,7 +220,8 @@ def _handed_on(node: ast.AST) -> Iterable[ast.expr | None]:
         return [*node.args, *(given.value for given in node.keywords), *dumped]
     if isinstance(node, ast.Dict):
         return node.values
-    return [node.value] if isinstance(node, ast.Return) else []
+    is_kept = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute | ast.Subscript)
+    return [node.value] if isinstance(node, ast.Return) or (is_kept and isinstance(node, ast.Assign)) else []
 
 
 def _too_few(sent: Sent) -> Evidence | None:

@@ -26,7 +26,8 @@ One marker at the top level lets the server mark the last block it can; `Context
     client.messages.create(**context.request())
 
 ## Detected by
-- source: a call on an Anthropic or Bedrock path that is given no marker, in a loop or in a function called per turn.
+- source: a call on an Anthropic or Bedrock path that is given no marker, by its arguments or a dict of them that is written out, in a
+  loop or in a function called per turn.
 - requests: two calls without markers, what both begin with above the model's minimum.
 - guard: not before sending: it tells what breaks a cache, and here there is none.
 - provider: silent; Anthropic's diagnosis compares the text of requests, not their markers.
@@ -45,7 +46,8 @@ from collections.abc import Iterator
 from contextkit.lint.finding import Fix
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import is_silent
-from contextkit.lint.rules.marking import all_keywords, is_single_shot, runs_again, says
+from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.marking import all_keywords, assigned, grows, is_single_shot, runs_again, says
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.edits import appended
@@ -69,8 +71,17 @@ def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
     if not is_ours or messages is None or _SENDS[func.attr] not in given:
         return
     is_mishap = any(isinstance(above, ast.ExceptHandler) for above in view.parents())
-    if view.is_history(messages) and not is_single_shot(messages, view) and not is_mishap:
+    if view.is_history(messages) and not is_single_shot(messages, view) and not is_mishap and not _is_one_question(messages, view):
         yield Hit(node, "this call sends a growing conversation and marks nothing for caching", _mark(node, view, name))
+
+
+def _is_one_question(messages: ast.expr, view: View) -> bool:
+    """Whether one of the ways to make them is a list of one question, that is never added to: so are the others, then."""
+    function = view.function()
+    made = assigned(function, messages.id) if function is not None and isinstance(messages, ast.Name) else []
+    return any(isinstance(one, ast.List) and len(one.elts) == 1 and isinstance(one.elts[0], ast.Dict) for one in made) and not grows(
+        view, last_name(messages)
+    )
 
 
 def _mark(node: ast.Call, view: View, name: str) -> Fix | None:

@@ -91,6 +91,8 @@ _SERIALISES = re.compile(
 )
 
 _WRITES = re.compile(r"(?:^|_)(?:format|convert|render|to)_\w*(?:blocks?|parts?|content|documents?|wire)(?:_|$)")
+_STORED = frozenset({"block", "part", "content", "message", "msg", "item", "turn"})
+"""Parameters that are a piece of a stored history."""
 _PARSES = re.compile(r"response|reply|parse|(?:^|_)from_|choice|chunk|stream")
 _ANSWERS = re.compile(r"\b(?:finish_reason|stop_reason|choices|usage_metadata|prompt_tokens)\b")
 """Words of a model's answer: what reads them stores the id it makes up, and sends that one from then on."""
@@ -107,7 +109,9 @@ def _minted(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 def _named(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A document gets a name made up where stored messages are written for the wire: `out["document"]["name"] = uuid4().hex`."""
-    if not (_SERIALISES.search(function.name) or _WRITES.search(function.name)) or _PARSES.search(function.name):
+    takes = {one.arg for one in (*function.args.posonlyargs, *function.args.args)}
+    is_written = _SERIALISES.search(function.name) or (_WRITES.search(function.name) and takes & _STORED)
+    if not is_written or _PARSES.search(function.name):
         return
     for node in view.nodes(function, ast.Dict, ast.Assign):
         for name in _names_of_documents(node):

@@ -48,7 +48,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keywords
 from contextkit.lint.rules.history import come, floated, gone, last_message
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, keyword, last_name, model_calls, words_in
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, keyword, last_name, model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -98,8 +98,8 @@ def _is_less(was: Block, now: Block) -> bool:
 _COPIES = frozenset({"deepcopy", "copy", "list"})
 _ASKS = ("create", "parse", "stream", "completion", "generate_content", "converse")
 """One of these stands where a copy is sent."""
-_OF_MESSAGES = frozenset({"role", "content", "get", "text", "type", "user", "system", "assistant", "not"})
-"""Words of any message."""
+_A_TEXT = 12
+"""Characters of a text that is that of one message."""
 _GROWS = frozenset({"append", "extend", "insert"})
 
 
@@ -119,24 +119,31 @@ def _moved(function: AnyFunction, view: View) -> Iterator[Hit]:
         held, copy = node.targets[0], node.value
         if not isinstance(copy, ast.ListComp) or not view.is_history(held) or not _is_same(copy.generators[0].iter, held):
             continue
-        left = {word for test in copy.generators[0].ifs if _leaves_out(test) for word in words_in(test).split()} - _OF_MESSAGES
-        left -= {part.id for part in walk(copy.generators[0].target) if isinstance(part, ast.Name)}
+        of_items = {part.id for part in walk(copy.generators[0].target) if isinstance(part, ast.Name)}
+        left = {name for test in copy.generators[0].ifs for name in _left_out(test)} - of_items
         if any(_is_put_back(call, held, left) for call in view.nodes(function, ast.Call)):
             yield Hit(node, "a message is taken out of the history where it was sent, and put behind it again")
 
 
-def _leaves_out(test: ast.expr) -> bool:
-    """`m != reminder`, `not m.is_reminder`; what has any parts at all is another question."""
-    if isinstance(test, ast.Compare):
-        return isinstance(test.ops[0], ast.NotEq | ast.NotIn)
-    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+def _left_out(test: ast.expr) -> list[str]:
+    """`reminder` of `m["content"] != reminder`: what a copy leaves out, by its variable or its text."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotEq | ast.NotIn):
+        return []
+    return [name for side in (test.left, *test.comparators) if (name := _name_or_text(side))]
+
+
+def _name_or_text(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    text = node.value if isinstance(node, ast.Constant) else ""
+    return text if isinstance(text, str) and len(text) >= _A_TEXT else ""
 
 
 def _is_put_back(call: ast.Call, held: ast.expr, left: set[str]) -> bool:
     """Whether a call appends to the list what a test has left out of it: they name the same."""
     func = call.func
     is_added = isinstance(func, ast.Attribute) and func.attr == "append" and _is_same(func.value, held)
-    return is_added and any(left & set(words_in(given).split()) for given in call.args)
+    return is_added and any(_name_or_text(part) in left for given in call.args for part in walk(given))
 
 
 def _is_same(one: ast.expr, other: ast.expr) -> bool:
@@ -175,7 +182,7 @@ HAZARD = Hazard(
     "CKM09", "ephemeral-reminder-then-removed", "A", "error",
     source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]",), is_near=True,
                     also=(as_keywords("messages", "input", "contents"), _ASKS, ("copy", "list(", "dict("))),
-            Pattern(FUNCTIONS, _moved, ("!=", "not in", " if not "), is_near=True, also=(IN_HISTORY, (".append(",)))),
+            Pattern(FUNCTIONS, _moved, ("!=", "not in"), is_near=True, also=(IN_HISTORY, (".append(",)))),
     requests=(RequestRule("change", _removed, 18),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

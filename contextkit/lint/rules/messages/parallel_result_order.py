@@ -27,7 +27,7 @@ Run them in any order, send them in the order of the calls, and store that:
 has arrived.
 
 ## Detected by
-- source: tool results appended from `as_completed`, from a wait for the first, or in a callback.
+- source: tool results appended from `as_completed`, from a wait for the first (`FIRST_COMPLETED`), or in a callback.
 - requests: the same results, told by their call ids, in another order.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import bodies, messages
-from contextkit.lint.rules.syntax import AnyFunction, last_name, words_in
+from contextkit.lint.rules.syntax import AnyFunction, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -79,7 +79,7 @@ def _as_completed(loop: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
 
 
 def _first_done(loop: ast.For, view: View) -> Iterator[Hit]:
-    """The same of those that a wait for the first gives."""
+    """The same of those that a wait for the first gives: each round a few of them."""
     function = view.function()
     if isinstance(loop.iter, ast.Name) and function is not None and _is_done(loop.iter, view):
         yield from _kept(loop, function, view)
@@ -88,7 +88,7 @@ def _first_done(loop: ast.For, view: View) -> Iterator[Hit]:
 def _kept(loop: ast.For | ast.AsyncFor, function: AnyFunction, view: View) -> Iterator[Hit]:
     appends = [node for node in view.nodes(loop, ast.Call) if last_name(node.func) in ("append", "extend")]
     is_sorted = any(last_name(node.func) in _SORTS for node in view.nodes(function, ast.Call))
-    if appends and not is_sorted and _is_of_tools(function.name, appends[0], view) and _is_plain(appends[0]):
+    if not is_sorted and any(_is_of_tools(function.name, one, view) and _is_plain(one) for one in appends[:1]):
         yield Hit(loop.iter, "results of tools are kept in the order in which they came, which is another one each time")
 
 
@@ -100,8 +100,15 @@ def _is_done(node: ast.expr, view: View) -> bool:
     """`done` of `done, pending = await asyncio.wait(tasks, …)`: a set of those that came first."""
     function = view.function()
     stored = [one for one in view.nodes(function, ast.Assign) if isinstance(one.targets[0], ast.Tuple)] if function else []
-    waits = [one for one in stored if isinstance(one.value, ast.Await) and _is_call_of(one.value.value, "wait")]
-    return isinstance(node, ast.Name) and any(last_name(one.targets[0].elts[0]) == node.id for one in waits)  # type: ignore[attr-defined]
+    waits = [one for one in stored if isinstance(one.value, ast.Await) and _is_for_the_first(one.value.value)]
+    firsts = [part for one in waits for part in one.targets[0].elts[:1]]  # type: ignore[attr-defined]
+    return isinstance(node, ast.Name) and any(last_name(part) == node.id for part in firsts)
+
+
+def _is_for_the_first(node: ast.expr) -> bool:
+    """`asyncio.wait(tasks, return_when=FIRST_COMPLETED)`."""
+    given = [one.value for one in node.keywords if one.arg == "return_when"] if isinstance(node, ast.Call) else []
+    return _is_call_of(node, "wait") and any("FIRST_COMPLETED" in (last_name(value), text_in(value)) for value in given)
 
 
 _STARTS = frozenset({"create_task", "ensure_future", "submit", "start_soon"})
@@ -137,7 +144,7 @@ HAZARD = Hazard(
     "CKM11", "parallel-result-order", "A", "error",
     source=(
         Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",), is_near=True),
-        Pattern((ast.For,), _first_done, (".wait(", " wait("), also=((".append(", ".extend("),)),
+        Pattern((ast.For,), _first_done, ("FIRST_COMPLETED",), also=((".append(", ".extend("),)),
         Pattern((ast.Call,), _shared, tuple(sorted(_STARTS)), is_near=True),
     ),
     requests=(RequestRule("change", _reordered, 10),),

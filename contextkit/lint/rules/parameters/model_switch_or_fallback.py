@@ -46,7 +46,7 @@ from contextkit.lint.rules.callsites import as_keywords, calls_in, is_model_call
 from contextkit.lint.rules.chosen import passed
 from contextkit.lint.rules.marking import is_single_shot
 from contextkit.lint.rules.settings import Differs, had_cached, is_other_model, model_of
-from contextkit.lint.source.rule import Flow, Hit, Pattern, View
+from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _MODELS = re.compile(r"(?:^|_)(?:models?|fallbacks?|fallback_models?|model_list|candidates)$", re.IGNORECASE)
@@ -63,6 +63,14 @@ def _asks_history(call: ast.Call, view: View) -> bool:
     """Whether a call gives a model the running history."""
     said = keyword(call, "messages", "input", "contents", "history")
     return said is not None and (is_model_call(call, view) or view.is_history(said)) and not is_single_shot(said, view)
+
+
+def _by_chance(call: ast.Call, view: View) -> Iterator[Hit]:
+    """`create(model=random.choice(MODELS), messages=history)`."""
+    model = keyword(call, "model")
+    is_object = last_name(call.func)[:1].isupper()
+    if model is not None and not is_object and "choice" in view.kinds(model) and _asks_history(call, view):
+        yield Hit(model, "chance decides which model is asked, and each has a cache of its own")
 
 
 def _loop(node: ast.For | ast.AsyncFor, view: View) -> Iterator[Hit]:
@@ -101,7 +109,7 @@ HAZARD = Hazard(
         Pattern((ast.For, ast.AsyncFor), _loop, as_keywords("model"), is_near=True),
         Pattern((ast.Try,), _handler, as_keywords("model"), is_near=True),
         passed(("model",), "{source} decides which model is asked, and each has a cache of its own"),
-        Flow(("choice",), ("model",), "{source} decides which model is asked, and each has a cache of its own"),
+        Pattern((ast.Call,), _by_chance, as_keywords("model"), is_near=True, names=("model",)),
     ),
     requests=(RequestRule("step", _switched),), confirmed_by=("model_changed",),
 )  # fmt: skip

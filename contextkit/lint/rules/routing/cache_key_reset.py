@@ -35,6 +35,7 @@ Derive it from something that outlives the process:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
@@ -44,6 +45,7 @@ from contextkit.lint.rules.settings import CLAUDE_WIRES, differs
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.tables import sinks
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_key", "session_id"))
@@ -70,14 +72,15 @@ def _of_history(call: ast.Call, view: View) -> Iterator[Hit]:
 
 def _made_of_history(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A function that makes the key does so."""
-    calls = (part for part in view.nodes(function, ast.Call) if _is_of_all(part, view)) if "cache_key" in function.name else iter(())
+    is_used = re.search(rb"prompt_cache_key[\"']?\s*[=:]\s*[\w.]*\b%s\(" % function.name.encode(), view.source)
+    calls = (part for part in view.nodes(function, ast.Call) if _is_of_all(part, view)) if is_used else iter(())
     yield from (Hit(call, _MESSAGE) for call in calls)
 
 
 def _is_of_all(part: ast.AST, view: View) -> bool:
     """`json.dumps(messages)`, and not of its first ones."""
-    return isinstance(part, ast.Call) and last_name(part.func) in _WRITES and any(map(view.is_history, part.args[:1])) and not any(
-        isinstance(inner, ast.Subscript | ast.Call) for inner in walk(part.args[0]))  # fmt: skip
+    whole = part.args[:1] if isinstance(part, ast.Call) and last_name(part.func) in _WRITES else []
+    return any(isinstance(one, ast.Name | ast.Attribute) and sinks.HISTORY.match(last_name(one)) for one in whole)
 
 
 _MESSAGE = "the cache key is made of the whole history: the next call has another one, and is sent where nothing of this one is"

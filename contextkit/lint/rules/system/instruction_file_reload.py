@@ -27,7 +27,8 @@ Read the file when the session begins, store what was read with the session, and
 `HeadChanged`, and `context.resystem(system)` is the declared way to take it.
 
 ## Detected by
-- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …) read in a function that makes the prompt.
+- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …) read in a function that makes the prompt, or where a request
+  is given it as its system text.
 - requests: the system text differs in lines below the name of such a file; by its shape alone, in one place in the
   first call after a pause.
 - guard: the same comparison, before the call leaves.
@@ -85,6 +86,7 @@ def _is_scattered(found: Edited) -> bool:
 _FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "MEMORY.md", "SOUL.md", "AGENT.md", ".cursorrules", ".windsurfrules",
           "copilot-instructions")  # fmt: skip
 _READS = frozenset({"read_text", "open", "read", "read_file", "load_file", "read_bytes"})
+_SYSTEM = re.compile(r"^(?:system\w*|instructions?|developer)$")
 _PROMPTS = re.compile(r"system|prompt|instruction", re.IGNORECASE)
 
 
@@ -107,9 +109,11 @@ def _meant_for(view: View) -> str:
     """The words of the assignment around it, and the arguments and roles it is given as."""
     around = view.parents()
     statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
-    given = [node.arg or "" for node in around if isinstance(node, ast.keyword)]
+    stored = [last_name(target) for target in statement.targets] if isinstance(statement, ast.Assign) else []
+    given = [node.arg or "" for node in around if isinstance(node, ast.keyword) and _SYSTEM.match(node.arg or "")]
+    made = [words_in(statement)] if isinstance(statement, ast.Assign) and any(isinstance(node, ast.keyword) for node in around) else []
     roles = ["system" for node in around if is_system_message(node)]
-    return " ".join([words_in(statement) if isinstance(statement, ast.Assign) else "", *given, *roles])
+    return " ".join([*stored, *given, *roles, *(word for words in made for word in words.split() if _SYSTEM.match(word))])
 
 
 HAZARD = Hazard(

@@ -66,11 +66,16 @@ def _plan(step: Step, change: Change) -> Evidence | None:
 
 
 def _counted(step: Step, change: Change) -> Evidence | None:
-    """Nothing but numbers differ, in a line that counts turns, steps or tokens."""
+    """Nothing but numbers differ, and they count turns, steps or tokens."""
     found = edited(change) if is_front(change) else None
-    if found is None or not _COUNTS.search(found.now) or _NUMBER.sub("#", found.was) != _NUMBER.sub("#", found.now):
+    if found is None or _NUMBER.sub("#", found.was) != _NUMBER.sub("#", found.now):
         return None
-    return Evidence(f"{front_name(change)} counts: {found.now.strip()[:80]!r}")
+    pairs = zip(_NUMBER.findall(found.was), _NUMBER.finditer(found.now), strict=True)
+    others = [now for was, now in pairs if was != now[0]]
+    counted = [one for one in _COUNTS.finditer(found.now) if any(one.start() <= now.start() < one.end() for now in others)]
+    if not counted or not all(any(one.start() <= now.start() < one.end() for one in counted) for now in others):
+        return None
+    return Evidence(f"{front_name(change)} counts: {counted[0][0].strip()!r}")
 
 
 def _after_planning(step: Step, change: Change) -> Evidence | None:

@@ -48,7 +48,8 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import is_nothing, last_name
-from contextkit.lint.rules.syntax import model_calls
+from contextkit.lint.rules.marking import is_single_shot
+from contextkit.lint.rules.syntax import keyword, model_calls
 from contextkit.lint.rules.toolsets import named, set_moves
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
@@ -76,13 +77,23 @@ def _selected(node: ast.Call, view: View) -> Iterator[Hit]:
 def _found(node: ast.Assign, view: View) -> Iterator[Hit]:
     """`tools = index.search(messages[-1]["content"], k=5)`."""
     calls = [part for part in walk(node.value) if isinstance(part, ast.Call) and _SEARCHES.search(last_name(part.func))]
-    if not calls or not any(view.is_tools(target) for target in node.targets) or not view.calls_model():
+    if not calls or not _is_sent(node.targets[0], view):
         return
     for call in calls:
         given = [*call.args, *(one.value for one in call.keywords)]
         if any(_is_newest_item(part, view) for value in given for part in walk(value)) or any(view.kinds(one) & _HEARD for one in given):
             yield Hit(call, f"`{last_name(call.func)}` finds the tools anew by what was said last")
             return
+
+
+def _is_sent(target: ast.expr, view: View) -> bool:
+    """Whether the function gives it to a model as its tools, with a conversation."""
+    function = view.function()
+    for call in model_calls(function, view) if function is not None else []:
+        tools, messages = keyword(call, "tools"), keyword(call, "messages", "input", "contents")
+        if tools is not None and ast.unparse(tools) == ast.unparse(target) and messages is not None and not is_single_shot(messages, view):
+            return True
+    return False
 
 
 def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:

@@ -71,6 +71,9 @@ _RULES = re.compile(
 _LEFT_OUT = re.compile(r"^_*(?:dropped|removed|missing|denied|blocked|hidden|unknown|skipped)_")
 _MODES = re.compile(r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$")
 
+_MESSAGE = "a mode or permission takes tools out of the request, and with them the whole prefix"
+_PLANS = frozenset({"plan", "planning", "ask", "read", "read_only", "readonly", "read-only", "act", "edit", "chat", "safe", "review"})
+"""Modes of an agent that has fewer tools in one of them."""
 _IN_MODES = ("mode", "read_only", "is_planning")
 """One of these stands in each name that `_MODES` matches."""
 
@@ -92,7 +95,7 @@ def _filtered(node: ast.ListComp | ast.GeneratorExp, view: View) -> Iterator[Hit
     """`[tool for tool in tools if mode.allows(tool)]` where the request is made."""
     conditions = [test for clause in node.generators for test in clause.ifs if mentions(test, _RULES)]
     if conditions and view.is_tools(node.generators[0].iter) and is_per_turn(view) and not all(map(view.is_constant, conditions)):
-        yield Hit(node, "a mode or permission takes tools out of the request, and with them the whole prefix")
+        yield Hit(node, _MESSAGE)
 
 
 def _branch(node: ast.If, view: View) -> Iterator[Hit]:
@@ -103,7 +106,7 @@ def _branch(node: ast.If, view: View) -> Iterator[Hit]:
         is_text = isinstance(statement, ast.Assign) and last_name(getattr(statement.value, "func", statement.value)) in ("join", "getattr")
         targets = statement.targets if isinstance(statement, ast.Assign) and not is_text else []
         if any(_is_toolset(target) and _is_replaced(target, node, view) for target in targets):
-            yield Hit(statement, "a mode or permission takes tools out of the request, and with them the whole prefix")
+            yield Hit(statement, _MESSAGE)
 
 
 def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
@@ -112,9 +115,18 @@ def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
     is_given = isinstance(above, ast.keyword) and above.arg == "tools"
     if not is_given and not (isinstance(above, ast.Assign) and any(map(_is_toolset, above.targets))):
         return
-    is_of_mode = any(_MODES.match(last_name(part)) for part in walk(node.test)) and not view.is_constant(node.test)
+    is_of_mode = any(map(_is_mode, walk(node.test))) and not view.is_constant(node.test)
     if is_of_mode and not is_nothing(node.body) and not is_nothing(node.orelse) and is_per_turn(view):
-        yield Hit(node, "a mode or permission takes tools out of the request, and with them the whole prefix")
+        yield Hit(node, _MESSAGE)
+
+
+def _is_mode(part: ast.AST) -> bool:
+    """`plan_mode`, `state.mode == "plan"`: a mode of another kind, of a wire or an output, takes nothing away."""
+    if isinstance(part, ast.Compare):
+        sides = [part.left, *part.comparators]
+        said = {side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)}
+        return bool(said & _PLANS) and any(last_name(side) == "mode" for side in sides)
+    return last_name(part) != "mode" and bool(_MODES.match(last_name(part)))
 
 
 def _is_replaced(target: ast.expr, branch: ast.If, view: View) -> bool:

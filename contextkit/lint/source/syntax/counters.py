@@ -27,6 +27,7 @@ def counts(node: ast.AugAssign) -> bool:
 def counter_of(loop: ast.AST) -> ast.expr | None:
     """What says how often a loop was gone through: `n` of `for n in range(9)`, of `for n, text in enumerate(texts)`."""
     called = last_name(loop.iter.func) if isinstance(loop, ast.For | ast.AsyncFor) and isinstance(loop.iter, ast.Call) else ""
-    if called == "enumerate":
-        return loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else None  # type: ignore[attr-defined]
-    return loop.target if called in _LOOPS else None  # type: ignore[attr-defined]
+    target = loop.target if called == "enumerate" or called in _LOOPS else None  # type: ignore[attr-defined]
+    if called != "enumerate":
+        return target
+    return target.elts[0] if isinstance(target, ast.Tuple | ast.List) and target.elts else None

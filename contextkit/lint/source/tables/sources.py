@@ -184,15 +184,13 @@ def is_aside(name: object) -> bool:
 
 DAY_FORMAT: Final[frozenset[str]] = frozenset("HMSfIpsTXcrR")
 """Directives of strftime finer than a day; a format without them makes a clock a date."""
-_FINER: Final[re.Pattern[str]] = re.compile(r"[HhmsAaXxT]|LT|SSS")
-_QUOTED: Final[re.Pattern[str]] = re.compile(r"\[[^\]]*\]")
+_DAYS: Final[re.Pattern[str]] = re.compile(r"(?:\[[^\]]*\]|Y{2,4}|M{1,4}|D{1,4}o?|Do|d{1,4}|W|Q|[\s,./:\-()]){3,}")
 
 
 def names_a_day(node: object) -> bool:
     """Whether a constant is a format of arrow or pendulum no finer than a day: `YYYY-MM-DD`, `dddd, MMMM D`."""
     text = getattr(node, "value", None)
-    is_format = isinstance(text, str) and "{" not in text and ("YY" in text or "DD" in text or "MM" in text)
-    return is_format and not _FINER.search(_QUOTED.sub("", str(text)))
+    return isinstance(text, str) and bool(_DAYS.fullmatch(text)) and ("YY" in text or "DD" in text or "MM" in text)
 
 
 DAY_METHODS: Final[frozenset[str]] = frozenset({"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday"})

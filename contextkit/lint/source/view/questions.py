@@ -143,10 +143,21 @@ class Questions(State):
         return self.scope.node is not None and self._calls_model(self.scope.node, _DEPTH)
 
     def converses(self, node: ast.AST) -> bool:
-        """Whether a loop or function goes through the turns of a conversation: adds to its messages and calls a model."""
+        """Whether a loop or function goes through the turns of a conversation: adds to messages that outlive it, and calls a model."""
         start, end = self.bytes_at(node)
-        talks = any(self.source.find(word, start, end) >= 0 for word in sinks.TALKS)
-        return talks and sinks.CONVERSES.search(self.source, start, end) is not None and self._calls_model(node, _DEPTH)
+        if not any(self.source.find(word, start, end) >= 0 for word in sinks.TALKS):
+            return False
+        held = {(found[1] or found[2]).decode() for found in sinks.CONVERSES.finditer(self.source, start, end)}
+        return bool(held) and self._calls_model(node, _DEPTH) and not held <= self._begun_in(node, held)
+
+    def _begun_in(self, node: ast.AST, held: set[str]) -> set[str]:
+        """Those of some lists that a loop or function begins itself, or that hang on what a loop goes through."""
+        stored = (target for one in self.nodes(node, ast.Assign) for target in one.targets)
+        annotated = (one.target for one in self.nodes(node, ast.AnnAssign) if one.value is not None)
+        begun = {ast.unparse(target) for target in (*stored, *annotated)}
+        targets = walk(node.target) if isinstance(node, ast.For | ast.AsyncFor) else []
+        gone_through = {part.id for part in targets if isinstance(part, ast.Name)}
+        return {one for one in held if one in begun or one.partition(".")[0] in gone_through}
 
     def _calls_model(self, node: ast.AST, depth: int) -> bool:
         known = self._callers.get(id(node))

@@ -25,7 +25,10 @@ _MAKE = _NAMES | {ast.Call, ast.Await, ast.BoolOp, ast.IfExp}
 class Assignments(Calls):
     """The handlers of assignments and `return`."""
 
-    __slots__ = ("global_names", "returns_name", "returns_to")
+    __slots__ = ("fields", "global_names", "returns_name", "returns_to")
+
+    fields: dict[str, list[str]]
+    """Variable → what is known of the fields of the object in it."""
 
     global_names: frozenset[str]
     """What the function declares global."""
@@ -96,6 +99,9 @@ class Assignments(Calls):
             value = self.filtered(value, sources.TAKEN_OUT)
         scope.env[name] = value
         scope.types.pop(name, None)
+        if name in self.fields:
+            for field in self.fields.pop(name):
+                scope.env.pop(field, None)
         kind = type(node)
         if kind in _MAKE and (made := self._class_of(_made_where_none_was(node))):
             scope.types[name] = made
@@ -112,22 +118,23 @@ class Assignments(Calls):
         if scope.node is None and not scope.owner:
             self._module_variable(name, value)
         elif scope.node is None:
-            factories = _factories(node)
-            read = [self._clock_of(one.value) for one in factories]
-            self.keep_class_value(name, value.union(*read), is_once=not factories)
+            self.keep_class_value(name, value, is_once=not _is_factory(node))
         elif name in self.global_names:
             self.module.variables.setdefault(name, []).append((value, False))
 
-    def _clock_of(self, factory: ast.expr) -> Value:
-        """`datetime.now`, read for each object; an id that each object gets is that of a session, as a rule."""
-        kind = self.call_sources.get(self.dotted(factory)) if type(factory) in _NAMES else None
-        return self.varies(kind, factory) if kind in {"clock", "date"} else CLEAN
+    def _kept_by_object(self) -> Value:
+        """What this method was given and keeps in attributes of its object."""
+        stored = [value for (owner, _), values in self.module.attributes.items() if owner == self.scope.owner for value, _ in values]
+        given = map(self.parameter, sorted(self.scope.function.named))
+        return CLEAN.union(*(one for one in given if any(one <= value for value in stored)))
 
     def _keep_fields(self, name: str, made: ast.Call) -> None:
         """`args = Args(now=…)`: what is read as `args.now` is that."""
-        for keyword, value in zip(made.keywords, self.called[2], strict=True) if last_name(made.func)[:1].isupper() else ():
-            if keyword.arg and value:
-                self.scope.env[f"{name}.{keyword.arg}"] = value
+        given = zip(made.keywords, self.called[2], strict=True) if last_name(made.func)[:1].isupper() else ()
+        kept = {f"{name}.{keyword.arg}": value for keyword, value in given if keyword.arg and value}
+        if kept:
+            self.fields[name] = [*kept]
+            self.scope.env.update(kept)
 
     def _class_of(self, node: ast.expr) -> str:
         """The full name of the class an expression makes one of, or of the function or class it is; empty where nothing says."""
@@ -208,7 +215,7 @@ class Assignments(Calls):
             return CLEAN
         value = self.table[type(node.value)](node.value)
         if type(node.value) is ast.Name and node.value.id == self.scope.myself:
-            value |= CLEAN.union(*map(self.parameter, sorted(self.scope.function.named)))
+            value |= self._kept_by_object()
         if value and self.frozen_lines and self.statement_is_frozen():
             value = self.frozen(value)
         function = self.scope.function
@@ -233,9 +240,9 @@ def _made_where_none_was(node: ast.expr) -> ast.expr:
     return node.args[0] if type(node) is ast.Call and node.args and last_name(node.func) == "partial" else node
 
 
-def _factories(node: ast.expr) -> list[ast.keyword]:
-    """`field(default_factory=…)` of a class: what is called for each object."""
-    return [one for one in node.keywords if one.arg in {"default_factory", "factory"}] if type(node) is ast.Call else []
+def _is_factory(node: ast.expr) -> bool:
+    """`field(default_factory=…)` of a class."""
+    return type(node) is ast.Call and any(keyword.arg in {"default_factory", "factory"} for keyword in node.keywords)
 
 
 def _may_choose(node: ast.If) -> bool:

@@ -35,7 +35,7 @@ _TAKERS = frozenset({"pop", "popleft", "index"})
 """Methods whose first argument says which item, and is no part of it."""
 _MESSAGES = frozenset({"Message", "ChatMessage", "InputMessage"})
 """Classes whose text arrives as what their `role` says."""
-_SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join", "map", "partial"}
+_SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join", "map", "partial", "sort"}
 """Last names of calls whose result is worked out from more than their arguments."""
 
 
@@ -183,6 +183,8 @@ class Calls(Dumps):
             self._put_into(node.func.value, self._unordered_in(node.func, node).union(*values, *keywords, *self.orders, *self.choices))
         if last in {"map", "partial"} and node.args and type(node.args[0]) in {ast.Name, ast.Attribute}:
             everything |= self.call(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node))
+        if last == "sort" and type(node.func) is ast.Attribute:
+            self._sorted_in_place(node.func.value)
         if last == "join":
             everything = self.filtered(everything, _PATHS) | self._listed(node) | self._jumbled(node)
         return self._common(node, known, name, last, receiver, values, keywords, everything)
@@ -238,7 +240,7 @@ class Calls(Dumps):
             return found
         found = self.method_sources.get(last)
         if type(node.func) is not ast.Attribute:
-            return "recall" if found == "recall" else None
+            return "recall" if found == "recall" and not self.is_ours(name) else None
         if found is not None:
             return found
         found = sources.RETRIEVER_METHODS.get(last)
@@ -277,10 +279,19 @@ class Calls(Dumps):
                 return "name" if sinks.TOOL_MAKERS.match(last_name(node.value.func)) else ""
         return ""
 
+    def _sorted_in_place(self, holder: ast.expr) -> None:
+        """`tools.sort(key=…)`: no order of before is left, and what the list's name said of it so far is not so."""
+        value = self.scope.env.get(holder.id) if type(holder) is ast.Name else None
+        if value:
+            self.scope.env[holder.id] = self.filtered(value, sanitizers.ORDER)  # type: ignore[attr-defined]
+            function = self.scope.function
+            function.arrivals = [one for one in function.arrivals if not (one.is_named and one.value <= value)]
+
     def _unordered_in(self, func: ast.Attribute, node: ast.Call) -> Value:
-        """`names.update(more)`, where `names` was begun as `set()`."""
-        is_set = type(func.value) is ast.Name and self.scope.types.get(func.value.id) == "set"
-        return self.varies("unordered", node) if is_set and func.attr in {"add", "update"} else CLEAN
+        """`names.update(more)`, where `names` was begun as `set()`; of one that held something its beginning is told."""
+        name = func.value.id if type(func.value) is ast.Name and func.attr in {"add", "update"} else ""
+        is_begun = bool(name) and self.scope.types.get(name) == "set" and not any(map(self._is_order, self.scope.env.get(name, CLEAN)))
+        return self.varies("unordered", node) if is_begun else CLEAN
 
     def _put_into(self, holder: ast.expr, value: Value) -> None:
         """`parts.append(x)`: the object now holds x too."""

@@ -71,7 +71,7 @@ class Definitions(Watching):
             scope = Scope(function, node, {}, {}, owner)
         self.scope, self.loops, self.branches = scope, [], []
         self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
-        self.choices, self.tool_loops, self.stored = [], 0, {}
+        self.choices, self.tool_loops, self.stored, self.fields = [], 0, {}, {}
         decorators = _decorators(node) if node.decorator_list else _NONE
         self._parameters(node, decorators, is_method=bool(owner) and outer.node is None)
         function.is_property = bool(decorators) and not decorators.isdisjoint(_PROPERTIES)

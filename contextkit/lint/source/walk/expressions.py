@@ -19,6 +19,7 @@ _NO_TEXT = (ast.Not,)
 _RECKONING = frozenset({ast.Div, ast.FloorDiv, ast.Mult, ast.Pow})
 """What is divided or multiplied is a number to decide by: an age, a score."""
 _CLOCKS: frozenset[Kind] = frozenset({"clock", "date"})
+_REPR = ord("r")
 _OF_A_PATH = frozenset({"name", "stem"})
 _BUT_ENTRIES = sanitizers.EVERYTHING - {"entries"}
 """What the name of a file does not say."""
@@ -203,7 +204,9 @@ class Expressions(Displays):
 
     def formatted(self, node: ast.FormattedValue) -> Value:
         """`{x:spec}`: a day's format makes a clock a date."""
-        value = self.as_text(node.value, self.table[type(node.value)](node.value))
+        value = self.table[type(node.value)](node.value)
+        if node.conversion != _REPR:
+            value = self.as_text(node.value, value)
         spec = node.format_spec
         if spec is not None and value:
             parts = getattr(spec, "values", [])

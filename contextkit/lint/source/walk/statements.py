@@ -83,7 +83,7 @@ class Walk(Definitions):
         self.imported = {}
         self.growing, self.settled, self.fresh, self.begun, self.mid_conversation = {}, CLEAN, {}, set(), False
         self.branches, self.orders, self.annotations = [], [], {}
-        self.choices, self.tool_loops, self.in_handler = [], 0, False
+        self.choices, self.tool_loops, self.in_handler, self.fields = [], 0, False, {}
         self.template_places = places_in_system(tree, source)
         self.watch()
         self._comments()
