@@ -161,7 +161,7 @@ def _answer_of(source: str, function: AnyFunction, view: View) -> str:
 
 
 def _is_of_langchain(name: str, function: AnyFunction) -> bool:
-    """Whether it is what a callback of LangChain is given: `LLMResult` has no usage, and what it holds of one the model's class has made."""
+    """Whether it is what a callback of LangChain is given: `LLMResult` has no usage, what it holds of one a class of its own has made."""
     return any(one.arg == name and one.annotation is not None and last_name(one.annotation) == "LLMResult" for one in function.args.args)
 
 
