@@ -196,9 +196,9 @@ GROWS: Final[re.Pattern[bytes]] = re.compile(
 )
 """A loop whose body says this is a conversation: what was made before it is frozen for it."""
 CONVERSES: Final[re.Pattern[bytes]] = re.compile(
-    rb"([\w.]*(?:messages|msgs|history|conversation|transcript|contents|input_items))(?:\.(?:append|extend)\(|\s*\+=)"
-    rb"|([\w.]+)\.add_(?:\w*message|user)\w*\("
+    rb"(?:messages|msgs|history|conversation|transcript|contents|input_items)(?=\.(?:append|extend)\(|\s*\+=)"
+    rb"|(?=\.add_(?:\w*message|user)\w*\()"
 )
-"""What adds to the messages themselves, and what holds them: who does that and calls a model goes through turns."""
+"""The end of what is added to, the messages themselves or what holds them: who does that and calls a model goes through turns."""
 TALKS: Final = (b"messages", b"msgs", b"history", b"conversation", b"transcript", b"contents", b"input_items", b".add_")
 """One of these stands in it, which is found sooner."""

@@ -6,12 +6,12 @@ Takes the walk's state, answers the questions of `rule.View`; knows nothing of h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
 from contextkit.lint.source.rule import Kind, Node
-from contextkit.lint.source.summary import CLEAN, Called, Filtered, Item, Module, Shown, Source, Value
+from contextkit.lint.source.summary import Called, Filtered, Item, Module, Origin, Shown, Source, Value
 from contextkit.lint.source.syntax import nodes as ast
 from contextkit.lint.source.syntax.pieces import (
     by_type,
@@ -28,6 +28,9 @@ from contextkit.lint.source.syntax.pieces import (
 from contextkit.lint.source.tables import sinks
 from contextkit.lint.source.view.state import BUILTINS, AnyFunction, State
 
+_DOTTED = re.compile(rb"[\w.]*\Z")
+_LONG = 80
+"""Characters of a dotted name, at most."""
 _DEPTH = 8
 """How far a question follows assignments: deeper chains are generated code."""
 
@@ -61,23 +64,33 @@ class Questions(State):
 
     def kinds(self, node: ast.AST) -> frozenset[Kind]:
         """What varies in an expression; see `rule.View`."""
-        found = frozenset(self._kinds_of(self.probe(node), _DEPTH))
+        found = self._kinds_of(self.probe(node), _DEPTH, {})
         return found | {"history"} if self.is_history(node) else found
 
-    def _kinds_of(self, value: Value, depth: int) -> Iterator[Kind]:
-        for origin in (self.module.origins[number] for number in value if depth):
-            if isinstance(origin, Source):
-                yield origin.kind
-            elif isinstance(origin, Filtered):
-                inside = set(self._kinds_of(origin.value, depth - 1)) - origin.without
-                yield from {"date" if kind == "clock" else kind for kind in inside} if origin.is_daily else inside
-            elif isinstance(origin, Item | Shown):
-                yield from self._kinds_of(origin.value, depth - 1)
-            elif isinstance(origin, Called):
-                for _, argument in origin.arguments:
-                    yield from self._kinds_of(argument, depth - 1)
-                local = self.module.functions.get(origin.callee.removeprefix(f"{self.module.name}."))
-                yield from self._kinds_of(local.returned if local else CLEAN, depth - 1)
+    def _kinds_of(self, value: Value, depth: int, known: dict[tuple[int, int], frozenset[Kind]]) -> frozenset[Kind]:
+        """The kinds of some origins; `known` are those of each that was met on the way: many ways lead to the same one."""
+        found: frozenset[Kind] = frozenset()
+        for number in value if depth else ():
+            key = number, depth
+            if key not in known:
+                known[key] = frozenset()
+                known[key] = self._kinds_of_origin(self.module.origins[number], depth - 1, known)
+            found |= known[key]
+        return found
+
+    def _kinds_of_origin(self, origin: Origin, depth: int, known: dict[tuple[int, int], frozenset[Kind]]) -> frozenset[Kind]:
+        if isinstance(origin, Source):
+            return frozenset({origin.kind})
+        if isinstance(origin, Filtered):
+            inside = self._kinds_of(origin.value, depth, known) - origin.without
+            return frozenset({"date" if kind == "clock" else kind for kind in inside}) if origin.is_daily else inside
+        if isinstance(origin, Item | Shown):
+            return self._kinds_of(origin.value, depth, known)
+        if not isinstance(origin, Called):
+            return frozenset()
+        local = self.module.functions.get(origin.callee.removeprefix(f"{self.module.name}."))
+        values = [value for _, value in origin.arguments] + ([local.returned] if local else [])
+        return frozenset[Kind]().union(*(self._kinds_of(value, depth, known) for value in values))
 
     def is_history(self, node: ast.AST) -> bool:
         """Whether it is the running list of messages; see `rule.View`."""
@@ -147,8 +160,13 @@ class Questions(State):
         start, end = self.bytes_at(node)
         if not any(self.source.find(word, start, end) >= 0 for word in sinks.TALKS):
             return False
-        held = {(found[1] or found[2]).decode() for found in sinks.CONVERSES.finditer(self.source, start, end)}
+        held = {self._written_up_to(found.end()) for found in sinks.CONVERSES.finditer(self.source, start, end)}
         return bool(held) and self._calls_model(node, _DEPTH) and not held <= self._begun_in(node, held)
+
+    def _written_up_to(self, end: int) -> str:
+        """`self.messages`, where the name ends there."""
+        found = _DOTTED.search(self.source, max(0, end - _LONG), end)
+        return found[0].decode("ascii", "replace") if found else ""
 
     def _begun_in(self, node: ast.AST, held: set[str]) -> set[str]:
         """Those of some lists that a loop or function begins itself, or that hang on what a loop goes through."""
