@@ -228,12 +228,17 @@ def test_ctrl_c_before_anything_was_replayed_says_so(tmp_path: Path) -> None:
     assert document["interrupted"] is True and document["per_capacity"] == [] and "nothing had been replayed" in err
 
 
+_READING = 0.2
+"""Seconds until it reads: a signal between Python's last look for one and the call that waits goes unseen until the call returns."""
+
+
 def interrupted(first: Any, second: Path, *options: str) -> tuple[dict[str, Any], str]:
     """What the command prints when Ctrl-C comes while it waits for its second trace."""
     os.mkfifo(second)
     command = [*COMMAND, "simulate", str(first), str(second), "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         pipe = _opened(second, process)  # the command has its first trace behind it
+        time.sleep(_READING)
         process.send_signal(signal.SIGINT)
         try:
             out, err = process.communicate(timeout=30)
