@@ -118,7 +118,7 @@ def _is_lost(source: str, values: list[ast.expr], view: View) -> bool:
     function = view.function()
     if "usage" not in source.lower() or source.endswith(".tokens") or function is None or _is_converted(values) or _is_shown(view):
         return False
-    if any(field(value) == _BEDROCK for value in values) and not says(view, *_MARKED):
+    if any(field(resolved(value, view) or value) == _BEDROCK for value in values) and not says(view, *_MARKED):
         return False
     answer = _answer_of(source, function, view)
     if not answer or _is_never_read(answer, function, view):

@@ -66,18 +66,18 @@ def _of_history(call: ast.Call, view: View) -> Iterator[Hit]:
     """`prompt_cache_key=sha256(json.dumps(messages))`: each turn has a key of its own."""
     for given in call.keywords:
         key = resolved(given.value, view) if given.arg in ("prompt_cache_key", "session_id") else None
-        if key is not None and any(_is_of_all(part, view) for part in walk(key)):
+        if key is not None and any(_is_of_all(part) for part in walk(key)):
             yield Hit(given.value, _MESSAGE)
 
 
 def _made_of_history(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A function that makes the key does so."""
     is_used = re.search(rb"prompt_cache_key[\"']?\s*[=:]\s*[\w.]*\b%s\(" % function.name.encode(), view.source)
-    calls = (part for part in view.nodes(function, ast.Call) if _is_of_all(part, view)) if is_used else iter(())
+    calls = (part for part in view.nodes(function, ast.Call) if _is_of_all(part)) if is_used else iter(())
     yield from (Hit(call, _MESSAGE) for call in calls)
 
 
-def _is_of_all(part: ast.AST, view: View) -> bool:
+def _is_of_all(part: ast.AST) -> bool:
     """`json.dumps(messages)`, and not of its first ones."""
     whole = part.args[:1] if isinstance(part, ast.Call) and last_name(part.func) in _WRITES else []
     return any(isinstance(one, ast.Name | ast.Attribute) and sinks.HISTORY.match(last_name(one)) for one in whole)

@@ -47,7 +47,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.syntax import last_name, text_in, words_in
+from contextkit.lint.rules.syntax import last_name, text_in
 from contextkit.lint.rules.wording import Edited, edited, front_name, is_about
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import is_system_message
@@ -111,9 +111,8 @@ def _meant_for(view: View) -> str:
     statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
     stored = [last_name(target) for target in statement.targets] if isinstance(statement, ast.Assign) else []
     given = [node.arg or "" for node in around if isinstance(node, ast.keyword) and _SYSTEM.match(node.arg or "")]
-    made = [words_in(statement)] if isinstance(statement, ast.Assign) and any(isinstance(node, ast.keyword) for node in around) else []
     roles = ["system" for node in around if is_system_message(node)]
-    return " ".join([*stored, *given, *roles, *(word for words in made for word in words.split() if _SYSTEM.match(word))])
+    return " ".join([*stored, *given, *roles])
 
 
 HAZARD = Hazard(

@@ -282,10 +282,11 @@ class Calls(Dumps):
     def _sorted_in_place(self, holder: ast.expr) -> None:
         """`tools.sort(key=…)`: no order of before is left, and what the list's name said of it so far is not so."""
         value = self.scope.env.get(holder.id) if type(holder) is ast.Name else None
-        if value:
+        if value and not self.probing:
             self.scope.env[holder.id] = self.filtered(value, sanitizers.ORDER)  # type: ignore[attr-defined]
-            function = self.scope.function
-            function.arrivals = [one for one in function.arrivals if not (one.is_named and one.value <= value)]
+            for at, one in enumerate(self.scope.function.arrivals):
+                if one.is_named and one.value <= value:
+                    self.scope.function.arrivals[at] = one._replace(value=self.filtered(one.value, sanitizers.ORDER))
 
     def _unordered_in(self, func: ast.Attribute, node: ast.Call) -> Value:
         """`names.update(more)`, where `names` was begun as `set()`; of one that held something its beginning is told."""
