@@ -23,6 +23,7 @@ from contextkit.lint.source.watch.patterns import CodedPattern
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _IMPORTS = frozenset({ast.Import, ast.ImportFrom})
+_STEPS = (b"+=", b"-=")
 Env = dict[str, Value]
 
 
@@ -195,8 +196,7 @@ class Walk(Definitions):
 
     def _loop(self, node: Any, before: Env) -> Value:
         self.loops.append(node)
-        if self.converses(node):
-            self._count(node)
+        self._count(node)
         self.body(node.body)
         self.loops.pop()
         self.body(node.orelse)
@@ -205,10 +205,18 @@ class Walk(Definitions):
 
     def _count(self, loop: ast.AST) -> None:
         """What a conversation's loop counts differs in each turn, above the place where it is counted as well."""
-        counted = [part.target for part in self.nodes(loop, ast.AugAssign) if counts(part)]
-        for target in (*counted, counter_of(loop)):
-            if type(target) is ast.Name:
-                self.scope.env[target.id] = self.scope.env.get(target.id, CLEAN) | self.varies("counter", target)
+        steps = self.nodes(loop, ast.AugAssign) if self._stands_in(loop, *_STEPS) else ()
+        targets = [part.target for part in steps if counts(part)]
+        counted = [target for target in (*targets, counter_of(loop)) if type(target) is ast.Name]
+        if not counted or not self.converses(loop):
+            return
+        for target in counted:
+            self.scope.env[target.id] = self.scope.env.get(target.id, CLEAN) | self.varies("counter", target)
+
+    def _stands_in(self, node: ast.AST, *words: bytes) -> bool:
+        """Whether one of some words is written in it."""
+        start, end = self.bytes_at(node)
+        return any(self.source.find(word, start, end) >= 0 for word in words)
 
     def with_block(self, node: ast.With) -> Value:
         """`with a as b`."""
