@@ -80,6 +80,10 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
                                                   {"parts": "import time\n" + CALLED.replace("dt.now()", "time.time()")}),
     "an object as text": (AS_TEXT + "def ask(messages):\n    p = P()\n    system = f'{p}'\n" + ASK, {}),
     "an object by str": (AS_TEXT + "def ask(p: P, messages):\n    system = 'x' + str(p)\n" + ASK, {}),
+    "an object filled in": (AS_TEXT + "def ask(p: P, messages):\n    system = 'Note: %s' % p\n" + ASK, {}),
+    "objects filled in": (AS_TEXT + "def ask(p: P, messages):\n    system = 'Be %s. %s' % ('brief', p)\n" + ASK, {}),
+    "an object formatted": (AS_TEXT + "def ask(p: P, messages):\n    system = 'Note: {}'.format(p)\n" + ASK, {}),
+    "an object formatted by name": (AS_TEXT + "def ask(p: P, messages):\n    system = 'Note: {at}'.format(at=p)\n" + ASK, {}),
     "an object given its base's text": (AS_TEXT + "class Q(P):\n    pass\ndef ask(messages):\n    system = f'{Q()}'\n" + ASK, {}),
     "a field of an object made here": ("def ask(messages):\n    given = Args(now=dt.now().isoformat(), name='x')\n"
                                        "    system = f'It is {given.now}'\n" + ASK, {}),
@@ -110,6 +114,10 @@ LEFT: dict[str, str] = {
     "an object whose text is another": (
         "class P:\n    def __init__(self, at):\n        self.at = at\n    def __str__(self):\n        return 'x'\n"
         "def ask(messages):\n    p = P(dt.now())\n    system = f'{p}'\n" + ASK
+    ),
+    "an object whose text is another, filled in": (
+        "class P:\n    def __init__(self, at):\n        self.at = at\n    def __str__(self):\n        return 'x'\n"
+        "def ask(messages):\n    p = P(dt.now())\n    system = 'Be %s. %s' % ('brief', p) + ' {}'.format(p)\n" + ASK
     ),
     "a builder that keeps a text": (BUILDER + "def ask(messages):\n    system = P().add('x').build()\n    print(dt.now())\n" + ASK),
     "a value made once for a class": (

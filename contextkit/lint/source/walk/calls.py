@@ -194,6 +194,9 @@ class Calls(Dumps):
         """What a call gives back that no table says anything special of."""
         if known.is_ours:
             return self._ours(node, name, values, keywords, receiver)
+        if last == "format":
+            values = [self.as_text(part, value) for part, value in zip(node.args, values, strict=True)]
+            keywords = [self.as_text(part.value, value) for part, value in zip(node.keywords, keywords, strict=True)]
         if everything is None:
             everything = receiver.union(*values, *keywords)
         if name == "str" and values:

@@ -238,7 +238,7 @@ class Expressions(Displays):
         left: ast.expr = node
         value, is_reckoned = CLEAN, False
         while type(left) is ast.BinOp:
-            value |= self.table[type(left.right)](left.right)
+            value |= self.table[type(left.right)](left.right) if type(left.op) is not ast.Mod else self._filled_in(left.right)
             is_reckoned = is_reckoned or type(left.op) in _RECKONING
             left = left.left
             if ast.BinOp in self.watched_types:
@@ -247,6 +247,11 @@ class Expressions(Displays):
         return self.filtered(value, _CLOCKS) if is_reckoned else value
 
     watched_types: frozenset[type]
+
+    def _filled_in(self, node: ast.expr) -> Value:
+        """The right side of `"It is %s, %s" % (now, context)`."""
+        parts = node.elts if type(node) is ast.Tuple else [node]
+        return CLEAN.union(*(self.as_text(part, self.table[type(part)](part)) for part in parts))
 
     def boolean(self, node: ast.BoolOp) -> Value:
         """Any of its sides."""
