@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +80,26 @@ def test_nobody_is_left_when_the_results_are_not_wanted_any_more() -> None:
     next(results)
     results.close()  # type: ignore[attr-defined]
     assert multiprocessing.active_children() == []
+
+
+KILLED = """
+import os, signal, sys
+from contextkit.lint.source.reading.workers import shared
+
+def work(number):
+    if os.getpid() == parent:
+        os.kill(parent, signal.SIGKILL)
+    return bytes(3_000_000)
+
+parent = os.getpid()
+for _ in shared(work, range(1000), 4, print):
+    pass
+"""
+
+
+def test_nobody_waits_for_a_process_that_was_killed() -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, timeout=30, check=False)  # reads until all have ended
+    assert killed.returncode == -signal.SIGKILL
 
 
 def test_a_daemon_works_alone() -> None:

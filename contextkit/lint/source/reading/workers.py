@@ -61,7 +61,7 @@ def _forked(work: Work, chunks: Sequence[Any], n_helpers: int) -> Iterator[Any]:
     helpers: dict[Connection, Any] = {}
     try:
         for _ in range(n_helpers):
-            helpers.update([_helper(work, chunks, numbers)])
+            helpers.update([_helper(work, chunks, numbers, [*helpers])])
         while (number := _next(numbers)) is not None:
             left.discard(number)
             yield work(chunks[number])
@@ -107,12 +107,12 @@ def _next(numbers: int) -> int | None:
     return int.from_bytes(said, "little") if said else None
 
 
-def _helper(work: Work, chunks: Sequence[Any], numbers: int) -> tuple[Connection, Any]:
-    """A process that takes chunks, and where its results arrive."""
+def _helper(work: Work, chunks: Sequence[Any], numbers: int, others: Sequence[Connection]) -> tuple[Connection, Any]:
+    """A process that takes chunks, and where its results arrive; `others` are where those of the processes before it do."""
     context = get_context("fork")
     results, sender = context.Pipe(duplex=False)
     _widen(sender)
-    process = context.Process(target=_help, args=(work, chunks, numbers, sender), daemon=True)
+    process = context.Process(target=_help, args=(work, chunks, numbers, sender, [*others, results]), daemon=True)
     process.start()
     sender.close()
     return results, process
@@ -126,9 +126,14 @@ def _widen(sender: Connection) -> None:
         fcntl(sender.fileno(), F_SETPIPE_SZ, _ROOM)
 
 
-def _help(work: Work, chunks: Sequence[Any], numbers: int, sender: Connection) -> None:
-    """Takes chunks until none is left; whatever goes wrong ends this process, and its chunk is done where the error can be raised."""
+def _help(work: Work, chunks: Sequence[Any], numbers: int, sender: Connection, unread: Sequence[Connection]) -> None:
+    """Takes chunks until none is left; whatever goes wrong ends this process, and its chunk is done where the error can be raised.
+
+    It lets go of the ends that are not its own to read: held open here, they would keep it waiting for a reader that was killed.
+    """
     with suppress(BaseException):
+        for results in unread:
+            results.close()
         while (number := _next(numbers)) is not None:
             sender.send((number, work(chunks[number])))
 
