@@ -162,7 +162,7 @@ def _probes(blocks: Sequence[Block]) -> list[bytes]:
     return [said[place].body[:-1] for place in sorted(places)]
 
 
-def _likeness(before: Sent, after: Sent) -> tuple[int, float] | None:
+def _likeness(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
     """How well `after` goes on from `before`, None where it does not.
 
     Where something is missing it must repeat what was said last, or say that otherwise: siblings of a fan-out do neither.

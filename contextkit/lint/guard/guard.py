@@ -27,6 +27,7 @@ from contextkit.lint.guard.tell import Caller, Teller, caller
 from contextkit.lint.guard.wire.asking import asked
 from contextkit.lint.guard.wire.bill import Bill, Bytes, bytes_of
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.trace.conversations import is_said_again
 from contextkit.lint.trace.naming import UNNAMED, Rules, finding_of
 from contextkit.lint.trace.rule import Sent
 from contextkit.models import MODELS
@@ -137,11 +138,12 @@ class Guard:
             if past is None and kept is not None and kept.field == PREVIOUS:
                 raise UnreadableRequest("body", "goes on from a response that passed by unseen, or that another request went on from")
             before = _read(past) if past else None
-            name, turn = (past.name, past.turn + 1) if past else (self._conversations.name(), 1)
+            own = past if before is not None and not is_said_again(before, sent) else None  # one that may still go on itself stays as it is
+            name, turn = own.name if own else self._conversations.name(), past.turn + 1 if past else 1
         findings = self._findings(before, sent, turn, name, where)
         for finding in findings:
             self._teller.before(finding, where)
-        conversation = past or Conversation(name, wire, "", body, pieces, back, at, 0)
+        conversation = own or Conversation(name, wire, "", body, pieces, back, at, turn - 1)
         with self._lock:
             self._conversations.keep(conversation, lambda one: _advance(one, body, pieces, back, at, sent, kept))
             return conversation, _departure(conversation, body, at, where, findings)
@@ -201,7 +203,7 @@ class Guard:
         """The bill against the prediction: the reference cache is asked only where the last bill promised more, or the prefix broke."""
         before, read = departure.before, answered.usage.read or 0
         should = expected_tokens(before, departure.model, departure.at)
-        if before is None or not (departure.findings or is_shortfall(should, read)):
+        if before is None or before.model != departure.model or not (departure.findings or is_shortfall(should, read)):
             return None
         one = call_sent(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
         other = call_sent(departure.body, departure.wire, at=departure.at, usage=answered.usage, before=one)

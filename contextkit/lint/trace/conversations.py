@@ -26,6 +26,8 @@ and the model has answered in the later one, so that it is no question of its ow
 ALIKE = 0.5
 """Share of two system texts that is equal in front and behind, for one to be the other with something filled in."""
 _RECENT = 8
+_HEADS = 8
+"""Calls kept whole for a conversation whose system text or tools went to and fro: of agents that hand it to one another, of users alike."""
 _LONG = 8
 """Message blocks from which on a conversation may be compacted to nothing."""
 _SUMMARY = ("summar", "compact", "continued from", "previous conversation", "so far")
@@ -46,6 +48,8 @@ class Conversation:
     """Every call before `last`, without raw bytes."""
     siblings: list[Conversation] = field(default_factory=list)
     """Those that split off from it, or that it split off from."""
+    left: list[Sent] = field(default_factory=list)
+    """The latest calls behind which another head came, whole; one of each head."""
 
     @property
     def turn(self) -> int:
@@ -55,10 +59,26 @@ class Conversation:
     _kept: Sent | None = None
     """`last`, as it is kept once it is not the last any more."""
 
+    def before(self, sent: Sent) -> Sent | None:
+        """The call `sent` goes on from: the latest, unless an earlier one with the head of `sent` has as much of what it says.
+
+        Nobody goes on from a call to which nothing is added.
+        """
+        if self.last is None or not self.left or _has_same_head(self.last, sent):
+            return self.last
+        said = _said(sent)
+        least = _lead(_said(self.last), said)
+        if least == len(said):
+            least = 0
+        own = (one for one in reversed(self.left) if _has_same_head(one, sent))
+        return next((one for one in own if least <= _lead(_said(one), said) == len(_said(one))), self.last)
+
     def add(self, sent: Sent, kept: Sent) -> None:
         """Go on to `sent`; `kept` is the same without its raw bytes."""
         if self._kept is not None:
             self.earlier.append(self._kept)
+        if self.last is not None and not _has_same_head(self.last, sent):
+            self.left = [*(one for one in self.left if not _has_same_head(one, self.last)), self.last][-_HEADS:]
         self.last, self._kept = sent, kept
 
 
@@ -136,15 +156,22 @@ def _relate(new: Conversation, pool: _Pool, sent: Sent) -> None:
         new.siblings.append(one)
 
 
-def kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
+def kinship(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
     """How likely `after` goes on from `before`, None where it does not.
 
-    Larger is likelier: whether nothing of `before` is missing, then the bytes they share.
+    Larger is likelier: whether nothing of `before` is missing, whether the head is the same to the byte, then the bytes they share.
     """
+    found = _kinship(before, after)
+    return (found[0], _has_same_head(before, after), found[1]) if found else None
+
+
+def _kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
     if before.wire != after.wire:
         return None
     one, other = _said(before), _said(after)
     lead = _lead(one, other)
+    if lead == len(one) == len(other) and not _is_alike(_head(before)[1], _head(after)[1], is_empty_alike=True):
+        return None  # another agent is given the same words
     has_head = _is_one_head(before, after)
     if lead == len(one) and one and (has_head or (lead > 1 and not _has_tools(before, after))):
         return 1, float(sum(len(block.body) for block in one))
@@ -160,10 +187,22 @@ def kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
     return (0, float(shared)) if _is_compacted(before, one, other, has_kept=shared > 0) else None
 
 
+def is_said_again(before: Sent, after: Sent) -> bool:
+    """Whether `after` says the very same messages behind another head: another user's beginning, or a prompt that changed meanwhile."""
+    one, other = _said(before), _said(after)
+    return len(one) == len(other) == _lead(one, other) and not _has_same_head(before, after)
+
+
 def _said(sent: Sent) -> Sequence[Block]:
     """Blocks of messages."""
     first = next((i for i, block in enumerate(sent.blocks) if block.level == "messages"), len(sent.blocks))
     return sent.blocks[first:]
+
+
+def _has_same_head(one: Sent, other: Sent) -> bool:
+    """Whether tools and system text are the same to the byte."""
+    mine, theirs = one.blocks[: len(one.blocks) - len(_said(one))], other.blocks[: len(other.blocks) - len(_said(other))]
+    return len(mine) == len(theirs) and all(a is b or a.body == b.body for a, b in zip(mine, theirs, strict=True))
 
 
 def _lead(one: Sequence[Block], other: Sequence[Block]) -> int:
@@ -188,9 +227,9 @@ def _head(sent: Sent) -> tuple[frozenset[str], bytes]:
     return frozenset(block.role for block in front if block.level == "tools"), words.encode()
 
 
-def _is_alike(one: bytes, other: bytes) -> bool:
+def _is_alike(one: bytes, other: bytes, *, is_empty_alike: bool = False) -> bool:
     if not one or not other:
-        return False
+        return is_empty_alike
     front = common_bytes(one, other)
     behind = common_bytes(one[:front:-1], other[:front:-1])
     return front + behind >= ALIKE * min(len(one), len(other))

@@ -135,7 +135,7 @@ class Detector:
 
 
 def _step(conversation: Conversation, sent: Sent) -> Step | None:
-    before = conversation.last
+    before = conversation.before(sent)
     if before is None:
         return None
     return Step(before, sent, conversation.turn + 1, compare(before, sent), (*conversation.earlier, before))

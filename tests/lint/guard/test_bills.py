@@ -83,6 +83,15 @@ def test_a_break_that_was_told_is_not_told_again_by_its_bill(server: LocalServer
     client.close()
 
 
+def test_another_model_is_told_by_its_name_and_not_by_its_bill(told: Told) -> None:
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8020), "m2"))
+    client, talk = watch(anthropic.Anthropic(api_key="any", http_client=http), on_break=told), Talk(head=BIG)
+    client.messages.create(**talk.claude())
+    client.messages.create(**talk.say().claude(model="claude-opus-4-5"))
+    assert [found.code for found in told] == ["CKP01"]
+    client.close()
+
+
 def test_an_idle_gap_is_no_surprise(server: LocalServer, told: Told) -> None:
     from contextkit.lint.guard.guard import Guard
     from contextkit.lint.guard.tell import Teller

@@ -254,6 +254,32 @@ def test_siblings_branches_and_other_conversations_break_nothing(server: LocalSe
     client.close()
 
 
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_agents_given_the_same_words_keep_their_own_conversations(name: str, server: LocalServer, told: Told) -> None:
+    make, ask, _ = ENDPOINTS[name]
+    client = watch(make(server), on_break=told, hazards=HAZARDS)
+    agents = [Talk("Mend bug 12.", head="You plan what others do. " * 400), Talk("Mend bug 12.", head="A coder writes code only. " * 400)]
+    for _ in range(3):
+        for agent in agents:
+            ask(client, agent)
+            agent.say("Go on.")
+    assert told == []
+    client.close()
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_users_who_say_the_same_are_told_apart_by_their_prompts(name: str, server: LocalServer, told: Told) -> None:
+    make, ask, _ = ENDPOINTS[name]
+    client = watch(make(server), on_break=told, hazards=HAZARDS)
+    users = [Talk("Hi.", head=f"{HEAD}You talk to {user}.") for user in ("Alice", "Bob")]
+    for turn in range(4):
+        for user in users:
+            ask(client, user)
+            user.say("Go on.")
+        assert len(told) == 1, turn  # what both begin with could have been read by the second, and is told once
+    client.close()
+
+
 def test_many_threads_keep_their_conversations_apart(server: LocalServer, told: Told) -> None:
     client = watch(gpt(server), on_break=told, hazards=HAZARDS)
 

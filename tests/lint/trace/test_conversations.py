@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from contextkit.ledger.exchange import Exchange
-from contextkit.lint.trace.detect import Calls, Detector
+from contextkit.lint.catalogue import hazards
+from contextkit.lint.trace.detect import Calls, Detector, find_in_requests
 from contextkit.lint.trace.rule import Evidence
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, tool, user
 
@@ -69,6 +70,20 @@ def test_a_changed_head_stays() -> None:
     others = (body(A, system=f"{WORDS} It is 10:01."), body(A, tools=[]), body(A, tools=[tool("x"), *TOOLS]), body(A, system="All is new."))
     for other in others:
         assert grouped(said(body(A[:3]), other)) == [[0, 1]]
+
+
+def test_agents_given_the_same_words_are_told_apart_by_their_prompts() -> None:
+    plan, code = ({"system": text} for text in ("You plan what others do. " * 90, "A coder writes code only. " * 90))
+    second = [A[0], assistant("planned"), user("go on")]
+    calls = (body(A[:1], **plan), body(A[:1], **code), body(second, **plan), body(A[:3], **code), body([*second, *A[3:]], **plan))
+    assert grouped(said(*calls, session="")) == [[0, 2, 4], [1, 3]]
+
+
+def test_what_users_with_prompts_of_their_own_say_alike_breaks_nothing() -> None:
+    alice, bob = ({"system": f"{WORDS}You talk to {user}."} for user in ("Alice", "Bob"))
+    calls = said(*(body(A[:n], **user) for n in (1, 3, 5) for user in (alice, bob)))
+    found = [finding for finding in find_in_requests(calls, hazards()) if finding.place.level in {"system", "tools"}]  # type: ignore[union-attr]
+    assert [finding.place.turn for finding in found] == [2]  # type: ignore[union-attr]
 
 
 def test_siblings_of_a_fan_out_are_conversations_of_their_own() -> None:
