@@ -210,6 +210,20 @@ def test_a_marker_is_added(fixed: Fixed, before: str, after: str) -> None:
 # Files --------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("system", "has_change"), [('f"It is {datetime.now()}."', False), ('"It is 2026."', True), ("f'{json.dumps(state)}'", True)]
+)
+def test_no_marker_is_added_behind_what_varies_and_is_left(tmp_path: Path, system: str, has_change: bool) -> None:
+    path = tmp_path / "app.py"
+    loop = "    while True:\n        messages.append({'role': 'user', 'content': input()})\n"
+    call = f"client.messages.create(model='m', max_tokens=9, system={system}, messages=messages)"
+    path.write_text(f"{HEAD}def run(state: dict):\n    messages = []\n{loop}        answer = {call}\n"
+                    "        messages.append({'role': 'assistant', 'content': answer.content})\n")  # fmt: skip
+    (found,) = found_in(path, "CKB01")
+    assert (found.fix is not None) is has_change and ("mend CKS01 first" in found.message) is not has_change
+
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8", "latin-1"])
 def test_a_change_stands_in_its_place_in_every_encoding(tmp_path: Path, encoding: str) -> None:
     cookie = "# -*- coding: latin-1 -*-\r\n" if encoding == "latin-1" else ""

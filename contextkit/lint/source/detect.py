@@ -17,8 +17,11 @@ from contextkit.lint.source.reading.files import SourceFile, source_files
 from contextkit.lint.source.reading.reader import room_to_recurse
 from contextkit.lint.source.reading.tree import read_all
 from contextkit.lint.source.reading.workers import ended
-from contextkit.lint.source.rule import Flow, Pattern
+from contextkit.lint.source.rule import MARK_LAST, Flow, Pattern
 from contextkit.lint.source.summary import Module, Site, Source
+
+_IN_FRONT = "TS"
+"""Levels of hazards in front of all messages: tools, system."""
 
 
 def find_in_code(
@@ -53,7 +56,7 @@ def _find(
     by_path = {module.path: module for module in modules}
     reached = [_mended(finding, by_path, rows) for finding in flows.findings(link.Program(modules), table)]
     ends = {(finding.code, _spot(finding.trail[-1])) for finding in reached}
-    found = [finding for finding in found if (finding.code, _spot(finding.place)) not in ends] + reached
+    found = [_held_back(finding, reached) for finding in found if (finding.code, _spot(finding.place)) not in ends] + reached
     kept = {(finding.code, finding.place, finding.message): finding for finding in found if not _is_silenced(finding, by_path, config)}
     return sorted(kept.values(), key=_order)
 
@@ -67,6 +70,20 @@ def _mended(finding: Finding, modules: dict[str, Module], rows: Sequence[Hazard]
             if fix is not None and fix.title in titles:
                 return replace(finding, fix=fix)
     return finding
+
+
+def _held_back(finding: Finding, reached: Sequence[Finding]) -> Finding:
+    """Without its marker where something in front of that varies in the same call, and no change that is offered ends it."""
+    if finding.fix is None or finding.fix.title != MARK_LAST or not isinstance(finding.place, CodePlace):
+        return finding
+    call = finding.place
+    varying = (one.code for one in reached if one.code[2] in _IN_FRONT and one.fix is None and _is_inside(one.trail[-1], call))
+    first = min(varying, default="")
+    return replace(finding, message=f"{finding.message}: mend {first} first, or a marker only costs", fix=None) if first else finding
+
+
+def _is_inside(place: CodePlace, around: CodePlace) -> bool:
+    return place.file == around.file and (around.line, around.column) <= (place.line, place.column) <= (around.end_line, around.end_column)
 
 
 def _spot(place: object) -> tuple[str, int, int]:

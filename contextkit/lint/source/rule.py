@@ -59,6 +59,8 @@ Sink = Literal[
 
 SORT_KEYS, SORT_ITEMS, SORT_TOOLS, MOVE_MARKER = "sort the keys", "sort what is listed", "sort the tools by name", "move the marker"
 """Titles of the safe changes the walk offers."""
+MARK_LAST = "mark the last block"
+"""Title of a change that is safe only where nothing in front of the marker varies: what is written and never read costs more than none."""
 
 
 @dataclass(frozen=True, slots=True)

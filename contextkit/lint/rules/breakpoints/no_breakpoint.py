@@ -49,7 +49,7 @@ from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.marking import all_keywords, assigned, grows, is_single_shot, runs_again, says
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
-from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.rule import MARK_LAST, Hit, Pattern, View
 from contextkit.lint.source.syntax.edits import appended
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
@@ -90,7 +90,7 @@ def _mark(node: ast.Call, view: View, name: str) -> Fix | None:
         return None
     last = max((view.bytes_at(given) for given in node.keywords), key=lambda place: place[1])
     edit = appended(view.source, last, view.bytes_at(node)[1], 'cache_control={"type": "ephemeral"}')
-    return Fix("mark the last block", (edit,)) if edit else None
+    return Fix(MARK_LAST, (edit,)) if edit else None
 
 
 def _unmarked(step: Step) -> Evidence | None:
