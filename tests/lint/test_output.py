@@ -8,8 +8,8 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 import tokenize
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
