@@ -34,6 +34,7 @@ _SUMMARY = ("summar", "compact", "continued from", "previous conversation", "so 
 """Words at the front of a history that replaces another."""
 _SPEAKERS = frozenset({"assistant", "model"})
 _SPOKEN = frozenset({"call", "thinking"})
+_MEDIA = frozenset({"image", "document", "video"})
 
 
 @dataclass(slots=True, eq=False)
@@ -177,8 +178,10 @@ def _kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
         return 1, float(sum(len(block.body) for block in one))
     if not has_head or _is_fork(one, other, lead):
         return None
-    shared = _shared_bytes(one, other)
-    least = min(_n_bytes(one), _n_bytes(other))
+    texts = one, other
+    if any(map(_is_answer, other[lead:])):  # somebody goes on: how large an image is says nothing of who
+        texts = _without_media(one), _without_media(other)
+    shared, least = _shared_bytes(*texts), min(map(_n_bytes, texts))
     is_recorded = bool(before.exchange.session) and any(map(_is_answer, other))
     if least and shared >= (ANSWERED if is_recorded else SHARE) * least:
         return 0, float(shared)
@@ -269,6 +272,10 @@ def _is_answer(block: Block) -> bool:
 def _shared_bytes(one: Sequence[Block], other: Sequence[Block]) -> int:
     mine, theirs = (Counter(block.body for block in blocks) for blocks in (one, other))
     return sum(len(body) * count for body, count in (mine & theirs).items())
+
+
+def _without_media(blocks: Sequence[Block]) -> Sequence[Block]:
+    return [block for block in blocks if block.type not in _MEDIA]
 
 
 def _is_one_shape(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:

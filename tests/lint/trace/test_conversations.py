@@ -9,7 +9,7 @@ from contextkit.ledger.exchange import Exchange
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.trace.detect import Calls, Detector, find_in_requests
 from contextkit.lint.trace.rule import Evidence
-from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, tool, user
+from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, text, tool, user
 
 Json = Any
 TOOLS = [tool("read"), tool("write")]
@@ -84,6 +84,15 @@ def test_what_users_with_prompts_of_their_own_say_alike_breaks_nothing() -> None
     calls = said(*(body(A[:n], **user) for n in (1, 3, 5) for user in (alice, bob)))
     found = [finding for finding in find_in_requests(calls, hazards()) if finding.place.level in {"system", "tools"}]  # type: ignore[union-attr]
     assert [finding.place.turn for finding in found] == [2]  # type: ignore[union-attr]
+
+
+def test_an_image_sent_anew_stays_with_its_conversation_however_large_and_others_do_not() -> None:
+    def seen(data: str, *more: Json) -> Json:
+        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data * 5000}}
+        return body([{"role": "user", "content": [image, text("what is this?")]}, *more])
+
+    assert grouped(said(seen("aa"), seen("bb", assistant("a parcel"), user("whose?")), session="")) == [[0, 1]]
+    assert grouped(said(*(seen(data) for data in ("aa", "bb", "cc")), session="")) == [[0], [1], [2]]
 
 
 def test_siblings_of_a_fan_out_are_conversations_of_their_own() -> None:
