@@ -50,7 +50,7 @@ def _varying(step: Step) -> Evidence | None:
     stable = estimated(step.after, 0, change.at)
     if stable + estimated(step.before, change.at, change.at + 1) < step.after.row.min_tokens:
         return None
-    if stable < step.after.row.min_tokens and change.level != "messages":  # no marker could stand there: what varies is the hazard
+    if not stable:  # no marker could stand in front of it: that it varies is the hazard
         return None
     if not (_varied_before(step, change) or _writes_only(step.before, step.after)):
         return None
