@@ -135,7 +135,7 @@ class Pairs:
         raw = self._whole(raw, fields, answer)
         times = self._times(heard, answer, self.lanes.setdefault((session, lane), _Lane()))
         identity = answer.id or heard.id or f"{self.source.label}:{heard.line}"
-        model = _text(fields.get("model")) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
+        model = _asked(fields) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
         model = model.removeprefix("models/")
         error = answer.error or heard.error or ("cut" if answer.is_stream and not answer.has_ended else None)
         provider = self._provider(heard, fields, answer, model)
@@ -178,7 +178,7 @@ class Pairs:
             return before
         if heard.lane or not fields:
             return session or self.source.label, heard.lane or MAIN
-        asked = f"{wire_of(fields)} {_text(fields.get('model')) or model_in(heard.url) or heard.model}"
+        asked = f"{wire_of(fields)} {_asked(fields) or model_in(heard.url) or heard.model}"
         number = self.conversations.place(session, asked, fields)
         if session:
             return session, f"conversation {number + 1}" if number else MAIN
@@ -251,6 +251,11 @@ def _written(source: Source) -> float:
     """When a file was written last: the only time there is, where its lines hold none."""
     path = Path(source.name)
     return path.stat().st_mtime if source.name != STDIN and path.is_file() else 0.0
+
+
+def _asked(fields: Mapping[str, Any]) -> str:
+    """The model a request names; boto3 has another word for it."""
+    return _text(fields.get("model")) or _text(fields.get("modelId"))
 
 
 def _text(value: Any) -> str:

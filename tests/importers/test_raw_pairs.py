@@ -97,6 +97,13 @@ def test_every_wire_has_its_bill_and_its_provider() -> None:
     assert (found["resp_3"].session, found["chatcmpl-2"].session) == ("desk-2", "desk-1")
 
 
+def test_boto3_names_the_model_inside_the_request(tmp_path: Path) -> None:
+    row = next(row for row in rows(EVERY_WIRE) if "modelId" in row)
+    model = row.pop("modelId")
+    inside = {**row, "request": {"modelId": model, **row["request"]}}
+    assert [call.model for call in calls(put(tmp_path / "inside.jsonl", inside))] == [model]
+
+
 def test_times_under_their_usual_names() -> None:
     found = {call.id: (call.at, call.first_byte_at, call.ended_at) for call in calls(EVERY_WIRE)}
     assert found["chatcmpl-2"] == (AT + 100, AT + 100.25, AT + 100.9)

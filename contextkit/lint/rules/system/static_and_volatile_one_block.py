@@ -55,7 +55,7 @@ def _volatile_end(step: Step, change: Change) -> Evidence | None:
     found = edited(change)
     if not found.is_late or not found.is_at_end:
         return None
-    return Evidence(f"the end of a marked system block changed, its first {found.share:.0%} stayed: one marker stands behind both")
+    return Evidence(f"the end of a marked system block changed, its first {int(100 * found.share)} % stayed: one marker stands behind both")
 
 
 # In code --------------------------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def _left_out(step: Step, change: Change) -> Evidence | None:
 def _changed(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or not change.is_first:
         return None
-    return Evidence(f"system text changed, {edited(change).share:.0%} of it stayed; only its shape is known, not what rebuilt it")
+    return Evidence(f"system text changed, {int(100 * edited(change).share)} % of it stayed; only its shape is known, not what rebuilt it")
 
 
 # In code --------------------------------------------------------------------------------------------------------------------------
