@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from contextkit.ledger.bodies.secrets import redacted
 from contextkit.ledger.exchange import Exchange
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
@@ -18,6 +19,8 @@ from contextkit.lint.trace.rule import Change, Evidence, On, RequestRule, Sent, 
 
 UNREADABLE, UNNAMED = "CK000", "CK001"
 """A body that cannot be read; a break that no rule knows."""
+_SECRET = 4096
+"""Bytes a secret is long, at most."""
 WINDOW = 48
 """Bytes shown on either side of the first difference."""
 _MISREAD = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
@@ -93,7 +96,7 @@ def unreadable(exchange: Exchange, path: str, what: str, turn: int) -> Finding:
 def place_of(sent: Sent, session: str, turn: int, change: Change | None, evidence: Evidence | None) -> RequestPlace:
     """Where it is: what the evidence names, else the block that changed."""
     path = evidence.path if evidence and evidence.path != UNREADABLE else ""
-    was, now = (evidence.was, evidence.now) if evidence else ("", "")
+    was, now = (_covered(evidence.was), _covered(evidence.now)) if evidence else ("", "")
     if change is None:
         return RequestPlace(session, turn, sent.exchange.id, level_of(path), path or "body", 0, was, now)
     if not was and not now:
@@ -118,10 +121,20 @@ _LEVELS = {
 
 
 def windows(change: Change) -> tuple[str, str]:
-    """What stood and what stands around the first difference of a change."""
-    start = max(0, change.offset - WINDOW)
-    was, now = (blocks[0].body[start : change.offset + WINDOW] if blocks else b"" for blocks in (change.was, change.now))
+    """What stood and what stands around the first difference of a change, secrets covered."""
+    was, now = (_window(blocks[0].body, change.offset) if blocks else b"" for blocks in (change.was, change.now))
     return was.decode("utf-8", "replace"), now.decode("utf-8", "replace")
+
+
+def _window(body: bytes, offset: int) -> bytes:
+    """The bytes around a place; what a secret that begins or ends outside has inside is covered, too."""
+    start, stop = max(0, offset - WINDOW), offset + WINDOW
+    first = max(0, start - _SECRET)
+    return redacted(body[first : stop + _SECRET])[start - first : stop - first]
+
+
+def _covered(text: str) -> str:
+    return redacted(text.encode("utf-8", "replace")).decode() if text else text
 
 
 def agreement(finding: Finding, hazard: Hazard) -> Agreement:

@@ -50,6 +50,15 @@ def test_a_break_that_no_rule_knows_is_reported_all_the_same() -> None:
     assert finding.detector == "requests"
 
 
+@pytest.mark.parametrize("padding", range(0, 35, 7))
+def test_secrets_around_a_difference_are_covered_wherever_the_window_cuts_them(padding: int) -> None:
+    one, other = (anthropic(user("hi"), system=f"{WORDS} key sk-ant-api03-{'Zq' * 20} {'x' * padding} at 10:0{n}") for n in (1, 2))
+    (found,) = find_in_requests([call(one, 0), call(other, 1)], [])
+    assert isinstance(found.place, RequestPlace)
+    for shown, end in ((found.place.was, "10:01"), (found.place.now, "10:02")):
+        assert end in shown and "***" in shown and "Zq" not in shown
+
+
 def test_the_narrowest_rule_names_a_change() -> None:
     ranked = (("CKS02", "system", 90), ("CKS01", "system", 10), ("CKT01", "tools", 1))
     rules = tuple(hazard(code, "change", named(level), rank) for code, level, rank in ranked)
