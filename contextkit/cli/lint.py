@@ -228,8 +228,21 @@ def _config(options: Options, paths: Sequence[str]) -> LintConfig:
     codes = [*UNPAGED, *(row.code for row in hazards())]
     select, ignore = _prefixes(options.select, codes), _prefixes(options.ignore, codes)
     config = _config_in(options.config) if options.config else read_config(paths[0] if paths else ".")
+    _check(config, codes)
     tests = config.tests or options.tests
     return replace(config, select=select or config.select, ignore=(*config.ignore, *ignore), tests=tests)
+
+
+def _check(config: LintConfig, codes: Sequence[str]) -> None:
+    """Raises a usage error for codes of a project's settings that no hazard has: a word typed wrong would silence everything."""
+    where = f"{config.path}: [tool.contextkit.lint]"
+    if not config.select:
+        raise click.UsageError(f"{where} select is empty, so nothing would be looked for; without it everything is")
+    ignores = {f"per-file-ignores {glob!r}": names for glob, names in config.per_file_ignores.items()}
+    for key, names in {"select": config.select, "ignore": config.ignore, **ignores}.items():
+        for name in names:
+            if not any(code.startswith(name) for code in codes):
+                raise click.UsageError(f"{where} {key}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS")
 
 
 def _config_in(file: str) -> LintConfig:

@@ -220,7 +220,14 @@ def test_what_the_project_says_holds_and_what_is_typed_comes_on_top(folder: Path
     assert run("lint", "broken.jsonl", "--config", "other.toml", "--ignore", "CK").code == 0
 
 
-@pytest.mark.parametrize("text", ["[tool", "[tool.contextkit.lint]\nselected = []", "[tool.contextkit.lint]\nselect = 3", "tool = 3"])
+WRONG = ['select = ["CKZ"]', "select = []", 'ignore = ["clock"]', '[tool.contextkit.lint.per-file-ignores]\n"a.py" = ["CKS99"]']
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[tool", "[tool.contextkit.lint]\nselected = []", "[tool.contextkit.lint]\nselect = 3", "tool = 3",
+     *(f"[tool.contextkit.lint]\n{line}" for line in WRONG)],
+)  # fmt: skip
 def test_settings_that_are_wrong_are_one_line(text: str, folder: Path, run: Run) -> None:
     (folder / "other.toml").write_text(text, "utf-8")
     ended = run("lint", "src", "--config", "other.toml")
