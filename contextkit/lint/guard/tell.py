@@ -5,9 +5,11 @@ Takes findings and the place of the caller, gives nothing back. Knows nothing of
 
 from __future__ import annotations
 
+import asyncio
+import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -20,12 +22,16 @@ from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 OnBreak = Literal["warn", "raise"] | Callable[[Finding], object]
 """What becomes of a finding."""
 
+_OWN = frozenset({"contextkit", "asyncio", "concurrent", "contextlib", "functools", "threading"})
 _PASSED = frozenset({
-    "anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2", "contextkit", "anyio", "asyncio", "concurrent", "contextlib",
-    "functools", "threading", "pydantic", "langchain", "langchain_core", "langchain_anthropic", "langchain_openai", "langgraph",
-    "pydantic_ai", "pydantic_graph", "agents", "litellm", "instructor",
+    "anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2", "anyio", "pydantic", "langchain", "langchain_core",
+    "langchain_anthropic", "langchain_openai", "langgraph", "pydantic_ai", "pydantic_graph", "agents", "litellm", "instructor",
 })  # fmt: skip
-"""Packages between the caller and the transport: clients, and frameworks that call them."""
+"""Packages between the caller and the transport, where they were installed: clients, and frameworks that call them. A package of the
+user's own may have the name of one."""
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+_LOOPS = frozenset({"asyncio.events", "asyncio.base_events", "asyncio.runners"})
+"""What runs tasks: who stands above it started the loop, not the call."""
 _SDK_ERRORS = {"anthropic": "AnthropicError", "openai": "OpenAIError"}
 """SDK → its root error. What is not of it and leaves a transport is taken for a lost connection, wrapped and tried again
 (anthropic/_base_client.py, `_attempt_request`)."""
@@ -53,15 +59,48 @@ class Caller:
 def caller() -> Caller:
     """The innermost frame that belongs to neither SDK, HTTP client, event loop nor this package.
 
-    A coroutine's frames stand on the stack while it runs, so an async call shows its line too, up to the task it was started in.
+    A coroutine's frames stand on the stack while it runs, so an async call shows its line too. A call that is a task of its own
+    (`gather(client.messages.create(…))`) shows the line that waits for it; nothing where that cannot be told.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in _PASSED:
-            return Caller(frame.f_code.co_filename, frame.f_lineno, module)
+        if module in _LOOPS:
+            return next(map(_caller_at, _waiting()), NOBODY)
+        if not _is_passed(module, frame):
+            return _caller_at(frame)
         frame = frame.f_back
-    return Caller("", 0, "")
+    return NOBODY
+
+
+NOBODY = Caller("", 0, "")
+"""Where nothing shows who called."""
+
+
+def _caller_at(frame: FrameType) -> Caller:
+    return Caller(frame.f_code.co_filename, frame.f_lineno, str(frame.f_globals.get("__name__", "")))
+
+
+def _is_passed(module: str, frame: FrameType) -> bool:
+    top = module.partition(".")[0]
+    return top in _OWN or (top in _PASSED and _INSTALLED.search(frame.f_code.co_filename) is not None)
+
+
+def _waiting() -> Iterator[FrameType]:
+    """Where the tasks stand that wait for the one that runs, by itself or gathered with others; the innermost frame of each first."""
+    task = asyncio.current_task()
+    for other in asyncio.all_tasks() if task else ():
+        waits_for: Any = getattr(other, "_fut_waiter", None)
+        if waits_for is not None and (waits_for is task or task in getattr(waits_for, "_children", ())):
+            yield from reversed([frame for frame in _frames(other) if not _is_passed(str(frame.f_globals.get("__name__", "")), frame)])
+
+
+def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
+    """The frames of a task's coroutines, the outermost first."""
+    inner: Any = task.get_coro()
+    while (frame := getattr(inner, "cr_frame", None)) is not None:
+        yield frame
+        inner = inner.cr_await
 
 
 def described(finding: Finding) -> str:

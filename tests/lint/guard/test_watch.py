@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import pickle
 import threading
 from collections.abc import Callable
@@ -320,6 +321,50 @@ def test_async_clients_are_watched_too(is_stream: bool, server: LocalServer, tol
     asyncio.run(run())
     (found,) = [finding for finding in told if finding.detector == "guard"]
     assert found.code == "CKS10" and place_of(found).caller.startswith(f"{Path(__file__)}:")
+
+
+async def _gathered(client: Any, talk: Talk) -> None:
+    await asyncio.gather(client.messages.create(**talk.claude()))  # gathered
+
+
+async def _as_a_task(client: Any, talk: Talk) -> None:
+    await asyncio.create_task(client.messages.create(**talk.claude()))  # a task
+
+
+async def _in_time(client: Any, talk: Talk) -> None:
+    await asyncio.wait_for(client.messages.create(**talk.claude()), 9)  # in time
+
+
+@pytest.mark.parametrize(("ask", "word"), [(_gathered, "# gathered"), (_as_a_task, "# a task"), (_in_time, "# in time")])
+def test_an_async_call_shows_the_line_that_waits_for_it(ask: Any, word: str, server: LocalServer, told: Told) -> None:
+    async def talked() -> None:
+        client = watch(anthropic.AsyncAnthropic(base_url=server.url, api_key="any"), on_break=told, hazards=HAZARDS)
+        talk = Talk()
+        await ask(client, talk)
+        talk.head = "Now " + HEAD
+        await ask(client, talk.say())
+        await client.close()
+
+    asyncio.run(talked())
+    (found,) = told
+    file, _, line = place_of(found).caller.rpartition(":")
+    assert not file or (file == __file__ and word in Path(file).read_text("utf-8").splitlines()[int(line) - 1])
+    assert file or word == "# in time"  # before Python 3.12 nothing says who waits
+
+
+def test_a_callers_own_package_may_have_the_name_of_a_framework(server: LocalServer, tmp_path: Path, told: Told) -> None:
+    loop = tmp_path / "agents.py"
+    loop.write_text("def ask(client, request):\n    return client.messages.create(**request)\n", "utf-8")
+    spec = importlib.util.spec_from_file_location("agents.loop", loop)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    client, talk = watch(claude(server), on_break=told, hazards=HAZARDS), Talk()
+    module.ask(client, talk.claude())
+    talk.head = "Now " + HEAD
+    module.ask(client, talk.say().claude())
+    assert [place_of(found).caller for found in told] == [f"{loop}:2"]
+    client.close()
 
 
 def test_a_stream_is_passed_on_as_it_comes(server: LocalServer) -> None:
