@@ -14,6 +14,7 @@ import pytest
 
 from contextkit.errors import UsageError
 from contextkit.server import LocalServer
+from contextkit.server.proxy.relay import CLOSED_AT_ONCE_SECONDS
 from contextkit.server.proxy.upstream import Upstream
 from tests.server.conftest import CLAUDE, GPT, saying
 from tests.server.proxied import PATIENCE, Seen, Wire, client, passing, provider
@@ -68,6 +69,25 @@ def test_an_idle_connection_that_closes_when_it_is_used_again_is_not_the_client_
             wire.exactly(int(said.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
             assert (b" 200 " in said) == (path != b"/v1/files")  # whose body was not kept: it cannot be sent twice
     assert [call.error for call in seen.over] == ["", ""] and len(heads) >= 4
+
+
+def test_a_request_that_a_provider_has_had_for_a_while_is_never_sent_twice() -> None:
+    """The second request on a kept connection is taken, thought about, and then the provider dies: it may have been billed."""
+    seen, asked = Seen(), list[bytes]()
+
+    def answer(wire: Wire) -> None:
+        asked.append(wire.request()[0])
+        if len(asked) == 1:
+            wire.say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            asked.append(wire.request()[0])
+        time.sleep(CLOSED_AT_ONCE_SECONDS + 0.3)
+
+    with provider(answer) as upstream, passing(upstream, observer=seen) as url, client(url) as wire:
+        wire.say(POST)
+        assert b" 200 " in wire.head() and wire.exactly(2) == b"ok"
+        wire.say(POST)
+        assert b" 502 " in wire.head()
+    assert [call.error for call in seen.over] == ["", "unreachable"] and len(asked) == 2
 
 
 def test_a_provider_killed_in_the_middle_is_a_cut_for_the_client() -> None:

@@ -21,6 +21,9 @@ from contextkit.server.proxy.upstream import Upstream
 
 _BROKEN = (OSError, h11.RemoteProtocolError)
 """What a provider's connection can fail with; a time-out is an OSError."""
+CLOSED_AT_ONCE_SECONDS = 1.0
+"""How soon an idle connection that its other side had closed says so when it is used: a round trip. One that was silent for longer had
+taken the request, and may be at work on it."""
 
 
 class Unreachable(Exception):
@@ -89,14 +92,16 @@ class Relay:
     async def _passed(self, body: bytes, *, is_whole: bool, is_longer: bool, is_again: bool = False) -> bool:
         """Whether a response came; False where it may be asked for once more.
 
-        A provider may close an idle connection just when it is used again. Nothing came back then, so nothing was done, and the request
-        goes out on a new connection (as Go's net/http does).
+        A provider may close an idle connection just when it is used again. The request goes out on a new one then. Where the connection
+        stood for longer before it closed, the provider may have done what was asked: the client decides whether to ask again.
         """
         link = await self._connected(is_new=is_again)
+        asked_at = time.monotonic()
         try:
             await self._exchanged(link, body, is_whole=is_whole, is_longer=is_longer)
         except Unreachable:
-            if is_again or not is_whole or not link.is_used or not link.is_silent:
+            was_idle = link.is_used and link.is_silent and time.monotonic() - asked_at < CLOSED_AT_ONCE_SECONDS
+            if is_again or not is_whole or not was_idle:
                 raise
             return False
         finally:
