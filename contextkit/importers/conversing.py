@@ -1,8 +1,9 @@
 """Which conversation a request body goes on with, by what it says: for recordings that name none.
 
 Takes the messages of bodies in the order they were sent, gives each a number. A body that begins with all of an earlier one's messages
-goes on with it; one that shares a reply with it too, however its front was edited; any other begins a conversation. Markers that move from
-turn to turn are no part of a message, nor is the system text. Knows no recording.
+goes on with it; one that shares a reply with it too, however its front was edited; and one that holds replies where a named session has
+one call that waits for some. Any other begins a conversation. Markers that move from turn to turn are no part of a message, nor is the
+system text. Knows no recording.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class _Pool:
     """Digest of a reply → the conversation that sent it last."""
     end_of: dict[int, int] = field(default_factory=dict)
     """Number → its running digest in `ends`."""
+    unanswered: dict[int, int] = field(default_factory=dict)
+    """Number → the model asked, of conversations of which no reply was seen."""
     n: int = 0
     """Conversations so far."""
 
@@ -51,7 +54,7 @@ class Conversations:
         self._recent: list[tuple[list[Any], list[Mark | None]]] = []
 
     def place(self, pool: str, asked: str, fields: Mapping[str, Any]) -> int:
-        """Number of the conversation, from 0, that a body, sent to the model `asked`, belongs to in `pool`.
+        """Number of the conversation, from 0, that a body, sent to the model `asked`, belongs to in `pool`, a session or "" for none.
 
         Another model may go on where replies are shared: the same question put to two models is two conversations.
         """
@@ -59,7 +62,7 @@ class Conversations:
         self._pools[pool] = found
         if len(self._pools) > MOST_POOLS:
             self._pools.popitem(last=False)
-        return _place(found, hash(asked), self._marks(_said(fields)))
+        return _place(found, hash(asked), self._marks(_said(fields)), is_named=bool(pool))
 
     def _marks(self, said: list[Any]) -> list[Mark]:
         """Each message as a digest; the longest beginning that one of the latest bodies had is taken from there."""
@@ -125,18 +128,31 @@ def _digest(value: Any) -> int:
     return hash((kind, value))
 
 
-def _place(pool: _Pool, running: int, marks: Sequence[Mark]) -> int:
-    ends = []
+def _place(pool: _Pool, asked: int, marks: Sequence[Mark], *, is_named: bool) -> int:
+    running, ends = asked, []
     for mark, _ in marks:
         running = hash((running, mark))
         ends.append(running)
     number = _gone_on(pool, ends)
     if number is None:
         number = next((pool.replies[mark] for mark, is_reply in reversed(marks) if is_reply and mark in pool.replies), None)
+    is_answered = any(is_reply for _, is_reply in marks)
+    if number is None and is_named and is_answered:
+        number = _only_unanswered(pool, asked)
     if number is None:
         number, pool.n = pool.n, pool.n + 1
+    if not is_answered:
+        pool.unanswered[number] = asked
+    else:
+        pool.unanswered.pop(number, None)
     _note(pool, number, running, marks)
     return number
+
+
+def _only_unanswered(pool: _Pool, asked: int) -> int | None:
+    """In a session somebody named, whose replies are those of a body that goes on with nothing: of the one call that waits for some."""
+    waiting = [number for number, model in pool.unanswered.items() if model == asked]
+    return waiting[0] if len(waiting) == 1 else None
 
 
 def _gone_on(pool: _Pool, ends: Sequence[int]) -> int | None:
@@ -155,7 +171,7 @@ def _note(pool: _Pool, number: int, end: int, marks: Sequence[Mark]) -> None:
             if pool.replies.get(mark) == number:
                 break  # what stands before it was noted with it
             pool.replies[mark] = number
-    for kept in (pool.ends, pool.replies, pool.end_of):
+    for kept in (pool.ends, pool.replies, pool.end_of, pool.unanswered):
         if len(kept) > MOST_MARKS:
             _forget(kept)
 

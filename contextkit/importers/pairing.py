@@ -23,7 +23,7 @@ from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.bodies.reading import wire_of
-from contextkit.ledger.exchange import Bodies, Exchange, Remark
+from contextkit.ledger.exchange import INFERRED_LANE, Bodies, Exchange, Remark
 from contextkit.ledger.row import Record
 from contextkit.providers.stateful.histories import Histories, Unknown, named_in
 
@@ -181,7 +181,7 @@ class Pairs:
         asked = f"{wire_of(fields)} {_asked(fields) or model_in(heard.url) or heard.model}"
         number = self.conversations.place(session, asked, fields)
         if session:
-            return session, f"conversation {number + 1}" if number else MAIN
+            return session, f"{INFERRED_LANE}{number + 1}" if number else MAIN
         return f"{self.source.label}#{number + 1}" if number else self.source.label, MAIN
 
     def _times(self, heard: Heard, answer: Answer, lane: _Lane) -> tuple[float, float | None, float | None]:

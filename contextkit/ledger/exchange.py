@@ -11,6 +11,9 @@ from typing import Literal
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import Usage
 
+INFERRED_LANE = "conversation "
+"""What the name of a lane begins with that nobody recorded: a reader told it from others by what its prompts say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outline:

@@ -232,6 +232,20 @@ def test_side_calls_of_a_named_session_are_lanes_of_it(tmp_path: Path) -> None:
     assert [(call.session, call.lane) for call in calls(put(tmp_path / "a", main, title))] == [("s1", "main"), ("s1", "conversation 2")]
 
 
+def test_a_named_session_stays_one_conversation_when_its_front_is_edited_before_a_reply_was_sent_back(tmp_path: Path) -> None:
+    rows = [pair(0, [user("Plan a trip at 9:01")]), pair(1, [user("Plan a trip at 9:02"), assistant("Where to?"), user("Rome")])]
+    for row in rows:
+        row["session_id"] = "s1"
+    assert [(call.session, call.lane) for call in calls(put(tmp_path / "a", *rows))] == [("s1", "main")] * 2
+
+
+def test_of_two_calls_that_wait_for_a_reply_none_is_guessed(tmp_path: Path) -> None:
+    rows = [pair(0, [user("Plan")]), pair(1, [user("Name this talk")]), pair(2, [user("Plan it"), assistant("Where to?"), user("Rome")])]
+    for row in rows:
+        row["session_id"] = "s1"
+    assert [call.lane for call in calls(put(tmp_path / "a", *rows))] == ["main", "conversation 2", "conversation 3"]
+
+
 def test_a_request_that_names_the_response_before_it_goes_on_with_it(tmp_path: Path) -> None:
     def row(number: int, **more: Any) -> dict[str, Any]:
         usage = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 1, "total_tokens": 10}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from unicodedata import normalize
 
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.exchange import INFERRED_LANE, Bodies, Exchange
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.cut import common_bytes
 from contextkit.lint.trace.rule import Block, Sent
@@ -103,7 +103,7 @@ class Conversations:
 
     def near(self, exchange: Exchange) -> Sent | None:
         """An earlier call whose bytes `exchange` begins with, as far as one of the latest does: cutting can start from it."""
-        pool = self._pools.get((exchange.session, exchange.lane))
+        pool = self._pools.get(_lane(exchange))
         if pool is None or not isinstance(exchange.prompt, Bodies):
             return None
         latest = [one.last for one in islice(reversed(pool.found.values()), _RECENT) if one.last is not None]
@@ -114,7 +114,7 @@ class Conversations:
 
     def place(self, sent: Sent) -> Conversation:
         """The conversation `sent` goes on, or a new one. It is not added to it."""
-        lane = sent.exchange.session, sent.exchange.lane
+        lane = _lane(sent.exchange)
         pool = self._pools.setdefault(lane, _Pool())
         found = _answered(pool, sent) or _best(pool, sent)
         if found is None:
@@ -127,6 +127,11 @@ class Conversations:
         past = named_in(sent.params)
         pool.answers.update(dict.fromkeys((sent.exchange.id, *((past.name,) if past else ())), found))
         return found
+
+
+def _lane(exchange: Exchange) -> tuple[str, str]:
+    """Session and lane as somebody recorded them: a lane that a reader inferred is looked at again, beside those it was told from."""
+    return exchange.session, "main" if exchange.lane.startswith(INFERRED_LANE) else exchange.lane
 
 
 def _name(session: str, lane: str, number: int) -> str:

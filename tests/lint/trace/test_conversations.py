@@ -49,6 +49,12 @@ def test_lanes_are_believed() -> None:
     assert grouped(calls) == [[0, 2], [1]]
 
 
+def test_lanes_that_a_reader_inferred_are_looked_at_again() -> None:
+    edited = [user("build a parser " + "in Rust"), *A[1:]]
+    calls = [call(body(A[:1]), 0), call(body(edited[:3]), 1, lane="conversation 2"), call(body(B[:1]), 2, lane="conversation 3")]
+    assert grouped(calls) == [[0, 1], [2]]
+
+
 def test_a_title_is_a_conversation_of_its_own() -> None:
     title = anthropic(A[0], system="Write a title of five words.")
     assert grouped(said(body(A[:1]), title, body(A[:3]))) == [[0, 2], [1]]
