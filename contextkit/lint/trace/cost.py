@@ -1,7 +1,8 @@
 """What a step cost: tokens that were cached and are billed again, under the reference cache of the model asked.
 
-Takes two neighbouring calls, replays both through the parser of their wire and the cache of `simulator.reference`. Only steps with a
-finding are replayed. Knows nothing of rules.
+Takes two neighbouring calls, replays both through the parser of their wire and the cache of `simulator.reference`; where both bills are
+known, they say how large the prompt was and how much of it was lost at most. Only steps with a finding are replayed. Knows nothing of
+rules.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _SEEDS = 20
 """Earlier calls whose writes are put into the cache: as many positions as a lookup visits."""
 _KEPT = 8
 """Parsed calls that wait for the next one of their conversation."""
+_ANY_PREFIX = ("implicit", "billed")
+"""Kinds of caches that are no less fine than their step; of the others a block is read whole or not at all."""
 _MEMO_BYTES = 32 << 20
 """Blocks kept cut, by their bytes: a conversation says each of them again and again."""
 
@@ -49,7 +52,9 @@ class Cost:
         if row is None or not tokens:
             return None if row is None else 0.0
         try:
-            bills = (self.usage, _had_been_read(self.usage, tokens))
+            billed = self.sent.usage
+            usage = billed if billed is not None and billed.prompt is not None else self.usage
+            bills = usage, _had_been_read(usage, tokens)
             paid, read = (prices.cost_usd(row.provider, row.name, usage, exchange.at) for usage in bills)
         except UnknownModel:
             return None
@@ -94,13 +99,41 @@ def _parse(sent: Sent) -> Parsed | None:
 def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
     cache = reference_cache(step.after.row)
     for prompt, sent in (*_seeds(step, before), (before.prompt, step.before)):
-        lease = cache.begin(prompt, sent.exchange.at)
-        cache.publish(lease, _began(sent))
+        if sent.row is step.after.row:  # another model finds nothing of it
+            cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
     at = max(step.after.exchange.at, step.before.exchange.at)
-    read = cache.lookup(after.prompt, at).read_tokens
-    left = min(cache.lookup(before.prompt, _began(step.before)).read_tokens, after.prompt.n_tokens)
     there = min(cache.lookup(before.prompt, at).read_tokens, after.prompt.n_tokens)
-    return Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after)
+    read = max(cache.lookup(after.prompt, at).read_tokens, min(there, _inside_block(step, after.prompt.n_tokens)))
+    left = min(_written(step.before, before.prompt), after.prompt.n_tokens)
+    lost = Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after)
+    return _as_billed(step, lost, after.prompt.n_tokens)
+
+
+def _written(sent: Sent, prompt: Prompt) -> int:
+    """Tokens that a call alone leaves readable."""
+    cache = reference_cache(sent.row)
+    cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
+    return cache.lookup(prompt, _began(sent)).read_tokens
+
+
+def _inside_block(step: Step, n_tokens: int) -> int:
+    """Tokens both prompts begin with where the cache keeps any prefix, also one that ends inside a block; 0 where it does not."""
+    row, first = step.after.row, next((change for change in step.changes if change.is_first), None)
+    if row.cache not in _ANY_PREFIX or first is None or not first.offset:
+        return 0
+    sizes = [len(block.body) for block in step.after.blocks]
+    shared = int(n_tokens * (sum(sizes[: first.at]) + first.offset) / sum(sizes))
+    return shared - shared % row.granularity_tokens if shared >= row.min_tokens else 0
+
+
+def _as_billed(step: Step, cost: Cost, n_tokens: int) -> Cost:
+    """`cost` in the provider's tokens, and no more than it billed; what was lost to anything else is what the bill says."""
+    was, now = step.before.usage, step.after.usage
+    if was is None or now is None or was.prompt is None or now.prompt is None or now.read is None or step.before.exchange.error:
+        return cost
+    left = min(left_tokens(was, step.before.row), now.prompt)
+    lost = max(0, left - now.read)
+    return replace(cost, tokens=min(lost, round(cost.tokens * now.prompt / n_tokens)), idle_tokens=lost)
 
 
 def _began(sent: Sent) -> float:

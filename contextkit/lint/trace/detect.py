@@ -129,7 +129,7 @@ class Detector:
                 yield finding_of(*found, step.after, session, step.turn, change, tokens, usd)
             elif change.is_first:
                 yield unnamed(step, change, session, tokens, usd)
-        lost = (cost.idle_tokens if not named else 0) if cost else None
+        lost = (cost.idle_tokens if not named or not cost.tokens else 0) if cost else None
         for asked, evidence in shown:
             yield finding_of(asked, evidence, step.after, session, step.turn, None, lost, cost.usd(lost or 0) if cost else None)
 
