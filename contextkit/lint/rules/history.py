@@ -114,7 +114,7 @@ def front_cut(before: Sequence[Block], after: Sequence[Block]) -> int:
         return 0
     places = {block.body: i for i, block in reversed([*enumerate(before)])}
     kept = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a.body != b.body), min(len(before), len(after)))
-    if kept >= len(after) or kept >= len(before) or before[kept].message > 1:
+    if kept >= len(after) or kept >= len(before) or before[kept].message - before[0].message > 1:
         return 0
     start = places.get(after[kept].body, -1)
     is_shift = start > kept and _opens(before, kept) and _opens(before, start) and _agree(before[start:], after[kept:])

@@ -24,6 +24,9 @@ def text_of(block: Block) -> str:
 
     >>> text_of(block_of("messages", "messages[0].content", 0, "user", "text", "hi"))
     'hi'
+    >>> result = {"functionResponse": {"name": "ls", "response": {"result": "a.py"}}}
+    >>> text_of(block_of("messages", "contents[0].parts[0]", 0, "user", "result", result))
+    'a.py'
     """
     return "\n".join(_words(block.value))
 
@@ -35,8 +38,23 @@ def _words(value: Json) -> Iterator[str]:
         for part in value:
             yield from _words(part)
     elif isinstance(value, dict):
-        for key in ("text", "thinking", "description", "content", "output", "json"):
+        for key in _SAID:
             yield from _words(value.get(key))
+        for key in _DATA:
+            yield from _texts(value.get(key))
+
+
+_SAID = ("text", "thinking", "description", "content", "output", "functionResponse", "function_response", "toolResult")
+_DATA = ("json", "response")
+"""What a tool gave back as data: every text in it may be what the model reads."""
+
+
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def block_of(level: Level, path: str, message: int, role: str, kind: str, value: Json) -> Block:

@@ -6,7 +6,8 @@ header on some calls only.
 
 ## Why it costs you
 Claude's fast and standard speed share no cache, so switching writes the whole prompt again, at the fast price. Beta headers can change
-what the server renders; the diagnosis then says that it cannot compare. OpenAI keeps service tiers apart in the same way. A retry that
+what the server renders; the diagnosis then says that it cannot compare. Nothing is published of `inference_geo`; places of computing are
+taken to keep caches of their own. OpenAI keeps service tiers apart in the same way. A retry that
 falls back to standard speed pays it twice.
 
 ## Example
@@ -20,7 +21,7 @@ Decide once per session and keep it to the end, also in retries:
 
 ## Detected by
 - source: a condition on the turn decides the speed, the service tier, betas, or headers that hold one.
-- requests: `speed` or the betas in the body of a Claude call, service tier or verbosity of an OpenAI call differ from
+- requests: `speed`, `inference_geo` or the betas in the body of a Claude call, service tier or verbosity of an OpenAI call differ from
   the call before; headers are not recorded.
 - guard: the same, before it is sent; headers are not looked at, they hold keys.
 - provider: `model_changed` for the speed, `service_tier_changed` from OpenAI, `unavailable` for betas.
@@ -39,13 +40,13 @@ from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = {
-    "anthropic_messages": ("speed", "betas", "anthropic_beta"),
+    "anthropic_messages": ("speed", "betas", "anthropic_beta", "inference_geo"),
     "bedrock_converse": ("additionalModelRequestFields.speed", "additionalModelRequestFields.anthropic_beta"),
     "openai_chat": ("service_tier", "verbosity"),
     "openai_responses": ("service_tier", "text.verbosity"),
 }
-_UNSAID: tuple[Json, ...] = ("standard", "auto", "default", "medium", [])
-_WORDS = {"speed": "the speed", "service_tier": "the service tier", "verbosity": "the verbosity"}
+_UNSAID: tuple[Json, ...] = ("standard", "auto", "default", "medium", "global", [])
+_WORDS = {"speed": "the speed", "service_tier": "the service tier", "verbosity": "the verbosity", "inference_geo": "where it is computed"}
 
 
 def _meaning(value: Json) -> Json:

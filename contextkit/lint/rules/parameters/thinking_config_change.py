@@ -2,12 +2,13 @@
 
 ## What it does
 Finds a `thinking` object (or Gemini's thinking config) that is built per turn: on for planning and off for tool steps, a budget that
-shrinks.
+shrinks, a task budget that is counted down by the client.
 
 ## Why it costs you
 On Claude the mode and the budget are rendered into the prompt. A change computes the messages again, and on some models tools and
 system as well; only sending the default explicitly is free. An agent that toggles thinking pays its history at the price of a write on
-every toggle. Some models refuse it besides: thinking cannot be switched off on the newest ones.
+every toggle. A task budget (`output_config.task_budget`) is rendered as well: the server counts it down by itself, so a client that
+counts too pays its history each turn. Some models refuse it besides: thinking cannot be switched off on the newest ones.
 
 ## Example
     budget = max(1024, remaining // 4)
@@ -20,13 +21,14 @@ One setting for a session; adaptive thinking lets the model decide how much a st
 
 ## Detected by
 - source: a condition on the turn, or the user's text, decides `thinking` of a call.
-- requests: mode or budget differ from the call before on a Claude model that had its messages cached; how thinking is
+- requests: mode, budget or task budget differ from the call before on a Claude model that had its messages cached; how thinking is
   shown does not count.
 - guard: the same, before it is sent.
 - provider: Anthropic has no word of its own for it (`unavailable` or `messages_changed`).
 
 ## References
 - https://platform.claude.com/docs/en/build-with-claude/prompt-caching#what-invalidates-the-cache
+- https://platform.claude.com/docs/en/build-with-claude/task-budgets
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ _PATHS = {
     "anthropic_messages": ("thinking",),
     "bedrock_converse": ("additionalModelRequestFields.thinking", "additionalModelRequestFields.reasoning_config"),
 }
+_BUDGETS = {"anthropic_messages": ("output_config.task_budget",), "bedrock_converse": ("additionalModelRequestFields.output_config.task_budget",)}
 _RENDERED = ("type", "budget_tokens")
 _OFF: Json = {"type": "disabled"}
 
@@ -54,10 +57,11 @@ def _mode(value: Json) -> Json:
 
 
 def _changed(step: Step) -> Evidence | None:
-    found = differs(step, _PATHS, _mode)
-    if found is None or not is_claude(step.after) or not had_cached(step, "messages"):
+    if not is_claude(step.after) or not had_cached(step, "messages"):
         return None
-    return found.evidence(f"the thinking mode or its budget changed between calls {step.turn - 1} and {step.turn}")
+    mode, budget = differs(step, _PATHS, _mode), differs(step, _BUDGETS)
+    found, what = (mode, "the thinking mode or its budget") if mode else (budget, "the task budget")
+    return found.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}") if found else None
 
 
 HAZARD = Hazard(
