@@ -50,8 +50,9 @@ def began(sent: Sent) -> float | None:
 
 
 def is_same_request(step: Step) -> bool:
-    """Whether nothing that keys a prompt differs but text: the model, the parameters, and no call failed."""
-    if step.before.exchange.error or step.after.exchange.error or step.before.exchange.model != step.after.exchange.model:
+    """Whether nothing that keys a prompt differs but text: who is called, the model, the parameters; and no call failed."""
+    was, now = step.before.exchange, step.after.exchange
+    if was.error or now.error or (was.provider, was.model) != (now.provider, now.model):
         return False
     return keyed(step.before) == keyed(step.after)
 

@@ -92,6 +92,18 @@ def n_pictures(sent: Sent) -> int:
     return sum(_pictures(block.value) for block in sent.blocks if block.level == "messages")
 
 
+def is_image_toggled(step: Step) -> bool:
+    """Whether the first image came, or the last one went, on a provider whose messages that invalidates."""
+    if step.after.row.provider != "anthropic" or step.after.wire == "bedrock_converse":
+        return False
+    return bool(n_pictures(step.before)) != bool(n_pictures(step.after))
+
+
+def has_thinking(sent: Sent) -> bool:
+    """Whether thoughts of the model stand in it."""
+    return any(block.type == "thinking" for block in sent.blocks)
+
+
 def _pictures(value: Json) -> int:
     if isinstance(value, dict):
         is_one = value.get("type") in _PICTURES or isinstance(value.get("image"), dict) or bool(_PICTURES & value.keys())

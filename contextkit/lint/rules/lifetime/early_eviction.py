@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import began, is_kept, left_by, read
+from contextkit.lint.rules.history import has_thinking, is_image_toggled
 from contextkit.lint.rules.marks import has_markers, marks_of, n_head, n_tokens, reach
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
@@ -55,9 +56,9 @@ def _gone_early(step: Step) -> Evidence | None:
 
 
 def _is_edited(step: Step) -> bool:
-    """Whether the provider takes something out of the prompt by itself."""
-    has_thinking = any(block.type == "thinking" for block in step.after.blocks)
-    return "context_management" in step.after.params or (step.after.row.strips_thinking and has_thinking)
+    """Whether the provider takes something out of the prompt by itself, or drops messages for an image that came or went."""
+    is_stripped = step.after.row.strips_thinking and any(has_thinking(sent) for sent in (step.before, step.after))
+    return is_stripped or "context_management" in step.after.params or is_image_toggled(step)
 
 
 HAZARD = Hazard("CKL05", "early-eviction", "B", "note", requests=(RequestRule("step", _gone_early),))

@@ -40,17 +40,15 @@ With contextkit that is `context.spawn("What does the screen show?")`, a lane wi
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.history import n_pictures
+from contextkit.lint.rules.history import is_image_toggled, n_pictures
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 
 def _toggled(step: Step) -> Evidence | None:
     """The first image came, or the last one went, on a provider whose message cache it invalidates."""
-    if step.after.row.provider != "anthropic" or step.after.wire == "bedrock_converse":
+    if not is_image_toggled(step):
         return None
     was, now = n_pictures(step.before), n_pictures(step.after)
-    if bool(was) == bool(now):
-        return None
     return Evidence(f"images in the messages: {was} in the call before, {now} now", path="messages", was=str(was), now=str(now))
 
 

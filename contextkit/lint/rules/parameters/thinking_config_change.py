@@ -44,7 +44,10 @@ _PATHS = {
     "anthropic_messages": ("thinking",),
     "bedrock_converse": ("additionalModelRequestFields.thinking", "additionalModelRequestFields.reasoning_config"),
 }
-_BUDGETS = {"anthropic_messages": ("output_config.task_budget",), "bedrock_converse": ("additionalModelRequestFields.output_config.task_budget",)}
+_BUDGETS = {
+    "anthropic_messages": ("output_config.task_budget",),
+    "bedrock_converse": ("additionalModelRequestFields.output_config.task_budget",),
+}
 _RENDERED = ("type", "budget_tokens")
 _OFF: Json = {"type": "disabled"}
 
