@@ -89,8 +89,12 @@ def _table(file: Path) -> Mapping[str, Any] | None:
             whole = tomllib.load(stream)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: not TOML: {error}") from None
-    found = whole.get("tool", {}).get("contextkit", {}).get("lint")
-    return None if found is None else _mapping(f"{file}: [tool.contextkit.lint]", found)
+    found: object = whole
+    for name in ("tool", "contextkit", "lint"):
+        found = _mapping(f"{file}: what holds [tool.contextkit.lint]", found).get(name)
+        if found is None:
+            return None
+    return _mapping(f"{file}: [tool.contextkit.lint]", found)
 
 
 def config_of(table: Mapping[str, Any], path: str = "pyproject.toml") -> LintConfig:

@@ -81,12 +81,28 @@ def test_explain_takes_a_code_or_a_name(word: str, run: Run) -> None:
     assert run("lint", "--explain", word).out.startswith("clock-in-system: ")
 
 
+@pytest.mark.parametrize(("code", "name"), [("CK000", "unreadable"), ("CK001", "unnamed-break")])
+def test_explain_knows_every_code_that_stands_in_an_output(code: str, name: str, run: Run) -> None:
+    for word in (code, code.lower(), name):
+        ended = run("lint", "--explain", word)
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.startswith(f"{name}: ") and "## Use instead" in ended.out
+
+
+@pytest.mark.parametrize("code", ["CK000", "CK001", *(row.code for row in hazards())])
+def test_explain_as_json_holds_the_parts_of_the_page(code: str, run: Run) -> None:
+    whole, parts = run("lint", "--explain", code).out, json.loads(run("lint", "--explain", code, "--json").out)
+    assert (parts["code"], f"{parts['name']}: {parts['title']}") == (code, whole.splitlines()[0])
+    told = "\n\n".join(f"## {heading}\n{text}" for heading, text in parts["sections"].items())
+    assert whole == f"{whole.splitlines()[0]}\n\n{told}\n"
+
+
 # How it leaves ------------------------------------------------------------------------------------------------------------
 
 
 def test_code_without_hazards_leaves_with_0(folder: Path, run: Run) -> None:
     ended = run("lint", "src")
-    assert (ended.code, ended.out, ended.err) == (0, "No hazards found.\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 file.\n", "")
 
 
 def test_code_with_a_hazard_leaves_with_1_and_names_its_line(folder: Path, run: Run) -> None:
@@ -119,7 +135,7 @@ def test_a_recording_without_bodies_is_told_about(tmp_path: Path, run: Run) -> N
     with Ledger(path) as ledger:
         ledger.append(Exchange("m", "s", "main", 1.0, 2.0, 3.0, "anthropic", "claude-sonnet-5-5", None, None, None, None))
     ended = run("lint", path)
-    assert (ended.code, ended.out) == (0, "No hazards found.\n")
+    assert (ended.code, ended.out) == (0, "Nothing to look at: no call recorded with its body.\n")
     assert ended.err == f"{path}: 1 of 1 calls were recorded without their bodies; nothing to look at\n"
 
 
@@ -154,6 +170,18 @@ MISTAKES = {
     "an unknown page": (["--explain", "CKS99"], "no hazard is called 'CKS99'"),
     "an unknown format": (["--format", "xml"], "'xml' is not one of"),
     "no processes": (["--jobs", "0"], "0"),
+    "a pattern that fits nothing": (["src/*.txt"], "src/*.txt: no such file or folder, and as a pattern it fits none"),
+    "a page in a format it has not": (["--explain", "CKS01", "--format", "sarif"], "--explain has no format sarif; it is told as text"),
+    "counts in a format they have not": (["--statistics", "--format", "github", "src"], "--statistics has no format github"),
+    "changes as JSON": (["--diff", "--json", "src"], "--diff has no format json; it is told as text"),
+    "two formats": (["--json", "--format", "sarif", "src"], "--json and --format sarif do not go together"),
+    "counts of changes": (["--diff", "--statistics", "src"], "--statistics and --diff do not go together"),
+    "changes made and only shown": (["--diff", "--fix", "src"], "--fix and --diff do not go together"),
+    "a name for nothing": (["--stdin-filename", "a.py", "src"], "give - as a path, too"),
+    "a baseline that is not there": (["--baseline", "known.json", "src"], "make one with --write-baseline known.json"),
+    "a baseline of another shape": (["--baseline", "broken.jsonl", "src"], "broken.jsonl: no baseline of version 1"),
+    "a baseline of requests": (["--write-baseline", "known.json", "broken.jsonl"], "leave the recordings out"),
+    "a baseline less a baseline": (["--write-baseline", "a.json", "--baseline", "b.json", "src"], "do not go together"),
     "settings that are not there": (["--config", "absent.toml", "src"], "absent.toml"),
 }
 
@@ -187,7 +215,7 @@ def test_tests_are_left_out_of_a_folder_and_it_is_said(folder: Path, run: Run) -
     said = "1 file of tests left out: name them, or add --tests\n"
     for given in (("src",), ("src", "--fix")):
         ended = run("lint", *given)
-        assert (ended.code, ended.out, ended.err) == (0, "No hazards found.\n", said)
+        assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 file.\n", said)
     for given in (("src", "--tests"), ("src/test_clean.py",)):
         ended = run("lint", *given)
         assert (ended.code, ended.err) == (1, "") and "test_clean.py:12" in ended.out
@@ -210,6 +238,16 @@ def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:
     assert any(line.split()[:2] == ["1", "CKS01"] for line in run("lint", "bad.py", "--statistics").out.splitlines())
 
 
+def test_statistics_as_json_are_a_list(folder: Path, run: Run) -> None:
+    ended = run("lint", "bad.py", "--requests", "broken.jsonl", "--statistics", "--json")
+    assert (ended.code, ended.err) == (1, "")
+    counts, found = json.loads(ended.out), codes(run("lint", "bad.py", "--requests", "broken.jsonl", "--json").out)
+    assert {count["code"]: count["count"] for count in counts} == {code: found.count(code) for code in found}
+    assert ("CKS01", "clock-in-system") in {(count["code"], count["name"]) for count in counts}
+    nothing = run("lint", "src", "--statistics", "--format", "json")
+    assert (nothing.code, nothing.out) == (0, "[]\n")
+
+
 def test_what_the_project_says_holds_and_what_is_typed_comes_on_top(folder: Path, run: Run) -> None:
     assert run("lint", "broken.jsonl").code == 1
     (folder / "pyproject.toml").write_text('[tool.contextkit.lint]\nselect = ["CKM"]\n', "utf-8")
@@ -225,14 +263,16 @@ WRONG = ['select = ["CKZ"]', "select = []", 'ignore = ["clock"]', '[tool.context
 
 @pytest.mark.parametrize(
     "text",
-    ["[tool", "[tool.contextkit.lint]\nselected = []", "[tool.contextkit.lint]\nselect = 3", "tool = 3",
+    ["[tool", "[tool.contextkit]\nlint = 3", "[tool.contextkit.lint]\nselected = []", "[tool.contextkit.lint]\nselect = 3", "tool = 3",
      *(f"[tool.contextkit.lint]\n{line}" for line in WRONG)],
 )  # fmt: skip
 def test_settings_that_are_wrong_are_one_line(text: str, folder: Path, run: Run) -> None:
     (folder / "other.toml").write_text(text, "utf-8")
-    ended = run("lint", "src", "--config", "other.toml")
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert "other.toml" in ended.err
+    (folder / "src" / "pyproject.toml").write_text(text, "utf-8")
+    for args, file in ((["--config", "other.toml"], "other.toml"), ([], "pyproject.toml")):
+        ended = run("lint", "src", *args)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+        assert file in ended.err
 
 
 def test_a_terminal_that_cannot_spell_it_is_told_in_escapes(folder: Path) -> None:

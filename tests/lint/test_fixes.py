@@ -248,6 +248,6 @@ def test_a_tree_is_mended_from_the_command_line_once(tmp_path: Path) -> None:
 
     code, shown = run("--diff")
     assert code == 1 and shown.count("\n@@ ") == 1 and "+    client" in shown
-    assert run("--fix") == (0, "2 hazards mended. No hazards found.\n")
+    assert run("--fix") == (0, "2 hazards mended. No hazards found in 1 file.\n")
     after = path.read_text("utf-8")
-    assert (run("--fix"), run("--diff"), path.read_text("utf-8")) == ((0, "No hazards found.\n"), (0, ""), after)
+    assert (run("--fix"), run("--diff"), path.read_text("utf-8")) == ((0, "No hazards found in 1 file.\n"), (0, ""), after)

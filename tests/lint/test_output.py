@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from contextkit.lint.catalogue import hazards, page
 from contextkit.lint.finding import CodePlace, Edit, Finding, Fix, RequestPlace
+from contextkit.lint.output.counts import Looked
 from contextkit.lint.output.forms import FORMS, Told, statistics
 from contextkit.lint.output.group import groups, joined, ranges
 from contextkit.lint.output.mend import diff, mended, write
@@ -103,8 +104,29 @@ def test_what_a_terminal_would_obey_is_shown_instead(tmp_path: Path) -> None:
     place = RequestPlace("run", 2, "m", "system", "system[0]", 0, "a\nb\x1b[2J", "")
     shown = "\n".join(as_text([in_code(at(path, 2, 1, 2, 2)), Finding("CKS01", "m", place, "requests")], CATALOGUE))
     assert "\x1b" not in shown and "\u202e" not in shown
-    assert r"  | was: a\nb\x1b[2J" in shown and "  | now: (nothing)" in shown
+    assert r"  | was: a\nb\x1b[2J" in shown
     assert "2 | y = 1" in shown  # a form feed ends no line
+
+
+def test_what_came_or_went_whole_is_shown_alone(tmp_path: Path) -> None:
+    def shown(was: str, now: str) -> str:
+        place = RequestPlace("run", 2, "m", "system", "system[0]", 0, was, now)
+        return "\n".join(as_text([Finding("CKS01", "m", place, "requests")], CATALOGUE))
+
+    assert "  | was: gone\n  = help" in shown("gone", "")
+    assert "byte 0 of the block\n  | now: new\n" in shown("", "new")
+    assert "byte 0 of the block\n  = help" in shown("", "")
+
+
+def test_a_trail_that_never_leaves_the_place_is_left_out(file: Path) -> None:
+    here = at(file, *CLOCK, "datetime.now()")
+    for trail, is_told in (((here,), False), ((here, here), False), ((here, at(file, 7, 20, 7, 23, "returned")), True)):
+        assert ("= trail" in "\n".join(as_text([in_code(at(file, *CLOCK), trail=trail)], CATALOGUE))) is is_told
+
+
+def test_codes_that_are_no_hazards_lead_to_their_pages(file: Path) -> None:
+    shown = "\n".join(as_text([in_code(at(file, 1, 1, 1, 1), "CK000")], CATALOGUE))
+    assert "  = help: contextkit lint --explain CK000" in shown
 
 
 def test_a_very_long_line_is_cut_around_the_place(tmp_path: Path) -> None:
@@ -163,13 +185,31 @@ def test_statistics_count_by_code_the_most_frequent_first(file: Path) -> None:
     assert shown == [
         "2  CKS01  [ ]  clock-in-system",
         "1  CKT07  [*]  schema-key-order-drift",
-        "Found 3 hazards: 1 in code, 2 in requests. 1 can be mended with --fix.",
+        "Found 3 hazards in 2 places: 1 in code, 2 in requests. 1 can be mended with --fix.",
     ]
 
 
-def test_finding_nothing_is_one_line() -> None:
+def test_finding_nothing_is_one_line_that_says_how_much_was_looked_at() -> None:
     assert FORMS["text"](told()) == "No hazards found."
-    assert FORMS["text"](told(n_fixed=2)) == "2 hazards mended. No hazards found."
+    for looked, says in {
+        Looked(12, 40): "No hazards found in 12 files, 40 calls.",
+        Looked(1): "No hazards found in 1 file.",
+        Looked(None, 2000): "No hazards found in 2,000 calls.",
+        Looked(0): "Nothing to look at: no Python file.",
+        Looked(0, 0): "Nothing to look at: no Python file, no call recorded with its body.",
+        Looked(0, 3): "No hazards found in 0 files, 3 calls.",
+    }.items():
+        for tell in (FORMS["text"], statistics):
+            assert tell(replace(told(), looked=looked)) == says
+        assert tell(replace(told(n_fixed=2), looked=looked)) == f"2 hazards mended. {says}"
+
+
+def test_the_count_is_of_hazards_and_of_the_places_they_are_told_at(file: Path) -> None:
+    turns = [in_request(turn) for turn in range(1, 1501)]
+    assert list(as_text(turns, CATALOGUE))[-1] == "Found 1,500 hazards in 1 place: 0 in code, 1,500 in requests."
+    assert statistics(told(*turns)).splitlines()[0] == "1,500  CKS01  [ ]  clock-in-system"
+    apart = [in_code(at(file, *CLOCK)), in_request(1), in_request(2), in_request(3, "run-2")]
+    assert list(as_text(apart, CATALOGUE))[-1] == "Found 4 hazards in 3 places: 1 in code, 3 in requests."
 
 
 # For programs -------------------------------------------------------------------------------------------------------------

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.lint.hazard import Hazard, Severity
+from contextkit.lint.own import OWN
 
 Catalogue = Mapping[str, Hazard]
 """Code → row."""
-UNPAGED: Mapping[str, tuple[str, Severity]] = {"CK000": ("unreadable", "error"), "CK001": ("unnamed-break", "warning")}
-"""Codes of the detectors themselves: a file or request nobody can read, and a prefix that broke in a way no hazard describes."""
 PLACES_NAMED = 3
 """Places, or sessions, a sentence names before it counts the rest."""
 
@@ -85,14 +84,14 @@ class Joined:
 
 def severity(finding: Finding, catalogue: Catalogue) -> Severity:
     """How much it matters; an error where nobody knows the code."""
-    row = catalogue.get(finding.code)
-    return row.severity if row else UNPAGED.get(finding.code, ("", "error"))[1]
+    row = catalogue.get(finding.code) or OWN.get(finding.code)
+    return row.severity if row else "error"
 
 
 def name(code: str, catalogue: Catalogue) -> str:
     """Of the hazard, empty for a code nobody knows."""
-    row = catalogue.get(code)
-    return row.name if row else UNPAGED.get(code, ("", ""))[0]
+    row = catalogue.get(code) or OWN.get(code)
+    return row.name if row else ""
 
 
 def groups(findings: Iterable[Finding]) -> list[Group]:

@@ -15,7 +15,8 @@ from urllib.parse import quote
 from contextkit.canonical import Json
 from contextkit.lint.finding import CodePlace, Finding, Fix, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.output.group import UNPAGED, Catalogue, severity
+from contextkit.lint.output.group import Catalogue, severity
+from contextkit.lint.own import OWN
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 RELATED = 10
@@ -36,19 +37,20 @@ def as_sarif(findings: Sequence[Finding], catalogue: Catalogue, page: Page, vers
 
 
 def _rule(code: str, row: Hazard | None, page: Page) -> Json:
-    if row is None:
-        title, level = UNPAGED.get(code, (code, "error"))
-        return {"id": code, "name": title, "defaultConfiguration": {"level": level}}
-    text = page(code).strip()
+    own = OWN.get(code)
+    known = row or own
+    if known is None:
+        return {"id": code, "name": code, "defaultConfiguration": {"level": "error"}}
+    text = own.page.strip() if own else page(code).strip()
     title, _, body = text.partition("\n")
     return {
         "id": code,
-        "name": row.name,
+        "name": known.name,
         "shortDescription": {"text": title},
         "fullDescription": {"text": _paragraph(body) or title},
         "help": {"text": text, "markdown": text},
-        "defaultConfiguration": {"level": row.severity},
-        "properties": {"tags": ["prompt-cache", row.level], "grade": row.grade},
+        "defaultConfiguration": {"level": known.severity},
+        "properties": {"tags": ["prompt-cache", row.level], "grade": row.grade} if row else {"tags": ["prompt-cache"]},
     }
 
 

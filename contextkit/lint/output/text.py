@@ -5,45 +5,62 @@ Takes findings and the catalogue's rows, gives plain text without colours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
-from contextkit.lint.output.group import UNPAGED, Catalogue, Group, groups, joined
+from contextkit.lint.output.counts import Looked, counted
+from contextkit.lint.output.group import Catalogue, Group, groups, joined
 from contextkit.lint.output.window import lines_of, visible, window
 
-CLEAN = "No hazards found."
+Lines = Callable[[str], Sequence[str]]
+"""File → its lines."""
+_ANYTHING = Looked()
+"""Where nobody counted."""
 
 
-def as_text(findings: Sequence[Finding], catalogue: Catalogue, n_fixed: int = 0) -> Iterator[str]:
+def as_text(
+    findings: Sequence[Finding], catalogue: Catalogue, n_fixed: int = 0, looked: Looked = _ANYTHING, lines: Lines = lines_of
+) -> Iterator[str]:
     """Line by line: a paragraph for each group, then what several detectors agree on, then a count."""
-    read = lru_cache(maxsize=8)(lines_of)  # no longer than this page: --fix changes files between two of them
+    read = lru_cache(maxsize=8)(lines)  # no longer than this page: --fix changes files between two of them
     for group in groups(findings):
         yield from (visible(line, keep="\t") for line in _paragraph(group, read))
         yield ""
     together = joined(findings, catalogue)
     if together:
         yield from ("Told by more than one detector:", *(f"  {one}" for one in together), "")
-    yield summary(findings, n_fixed)
+    yield summary(findings, n_fixed, looked)
 
 
-def summary(findings: Sequence[Finding], n_fixed: int = 0) -> str:
+def summary(findings: Sequence[Finding], n_fixed: int = 0, looked: Looked = _ANYTHING) -> str:
     """One line that counts."""
+    fixed = f"{counted(n_fixed, 'hazard')} mended. " if n_fixed else ""
+    return fixed + (_found(findings) if findings else _clean(looked))
+
+
+def _found(findings: Sequence[Finding]) -> str:
+    """Places are told where they are fewer: a hazard of many turns stands in the text once."""
     n_code = sum(isinstance(finding.place, CodePlace) for finding in findings)
     n_safe = sum(finding.fix is not None for finding in findings)
-    fixed = f"{_counted(n_fixed, 'hazard')} mended. " if n_fixed else ""
-    if not findings:
-        return fixed + CLEAN
-    found = f"Found {_counted(len(findings), 'hazard')}: {n_code} in code, {len(findings) - n_code} in requests."
-    return fixed + found + (f" {n_safe} can be mended with --fix." if n_safe else "")
+    n_places = len(groups(findings))
+    places = f" in {counted(n_places, 'place')}" if n_places < len(findings) else ""
+    found = f"Found {counted(len(findings), 'hazard')}{places}: {n_code:,} in code, {len(findings) - n_code:,} in requests."
+    return found + (f" {n_safe:,} can be mended with --fix." if n_safe else "")
 
 
-def _paragraph(group: Group, read: Callable[[str], Sequence[str]]) -> Iterator[str]:
+def _clean(looked: Looked) -> str:
+    if looked.lacking:
+        return f"Nothing to look at: {looked.lacking}."
+    return f"No hazards found in {looked}." if str(looked) else "No hazards found."
+
+
+def _paragraph(group: Group, read: Lines) -> Iterator[str]:
     place = group.first.place
     if isinstance(place, CodePlace):
         yield f"{place}: {group.first.code} {group.first.message}"
         yield from window(place, read(place.file))
-        yield from _trail(group.first.trail)
+        yield from _trail(place, group.first.trail)
     else:
         yield f"{place.session} {group.turns} {place.path}: {group.first.code} {group.first.message}"
         yield from _request(place)
@@ -51,9 +68,10 @@ def _paragraph(group: Group, read: Callable[[str], Sequence[str]]) -> Iterator[s
     yield from (f"  = help: {step}" for step in _help(group.first))
 
 
-def _trail(trail: Iterable[CodePlace]) -> Iterator[str]:
+def _trail(place: CodePlace, trail: Sequence[CodePlace]) -> Iterator[str]:
+    """The way there; nothing where it does not leave the place itself."""
     lead = "  = trail: "
-    for step in trail:
+    for step in trail if any(str(step) != str(place) for step in trail) else ():
         yield f"{lead}{step}  {step.note}".rstrip()
         lead = " " * len(lead)
 
@@ -62,17 +80,18 @@ def _request(place: RequestPlace) -> Iterator[str]:
     facts = [f"request {place.request}" if place.request else "", place.level, f"byte {place.offset} of the block"]
     yield "  | " + " · ".join(fact for fact in (*facts, f"sent by {place.caller}" if place.caller else "") if fact)
     for label, said in (("was", place.was), ("now", place.now)):
-        yield f"  | {label}: {said or '(nothing)'}"
+        if said:
+            yield f"  | {label}: {said}"
 
 
 def _rest(group: Group) -> Iterator[str]:
     """What adds up over the turns."""
     paths = {finding.place.path for finding in group.findings if isinstance(finding.place, RequestPlace)}
     if len(paths) > 1:
-        yield f"  = shown: the first of {len(group.findings)}, at {len(paths)} places"
+        yield f"  = shown: the first of {len(group.findings):,}, at {len(paths):,} places"
     if group.cost_tokens is not None:
         price = "" if group.cost_usd is None else f", ${group.cost_usd:.4f}"
-        yield f"  = cost: {_counted(group.cost_tokens, 'cached token')} billed again{price}"
+        yield f"  = cost: {counted(group.cost_tokens, 'cached token')} billed again{price}"
     if group.verdicts:
         yield f"  = provider: {', '.join(group.verdicts)}"
 
@@ -80,10 +99,4 @@ def _rest(group: Group) -> Iterator[str]:
 def _help(finding: Finding) -> Iterator[str]:
     if finding.fix is not None:
         yield f"{finding.fix.title} (--fix does it)"
-    if finding.code not in UNPAGED:
-        yield f"contextkit lint --explain {finding.code}"
-
-
-def _counted(n: int, what: str) -> str:
-    """`1 hazard`, `2,000 hazards`."""
-    return f"{n:,} {what}{'s' * (n != 1)}"
+    yield f"contextkit lint --explain {finding.code}"

@@ -8,8 +8,9 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from contextkit.lint.finding import CodePlace
 
@@ -19,6 +20,7 @@ BEFORE = 30
 """Characters of a longer line that are shown in front of the place."""
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 """What Python counts as the end of a line; str.splitlines knows more."""
+_NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
 def window(place: CodePlace, lines: Sequence[str], around: int = 1) -> list[str]:
@@ -46,10 +48,13 @@ def _carets(line: str, place: CodePlace, cut: int) -> str:
     return re.sub(r"[^\t]", " ", lead) + "^" * max(1, len(visible(line[start:end])))
 
 
-def lines_of(file: str) -> Sequence[str]:
-    """A source file's lines in its own encoding; none of a file that is gone, or that no encoding fits."""
+def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[str]:
+    """A source file's lines in its own encoding; none of a file that is gone, or that no encoding fits.
+
+    `contents` maps files to what they hold, where that does not stand on the disk.
+    """
     try:
-        raw = Path(file).read_bytes()
+        raw = contents[file] if file in contents else Path(file).read_bytes()
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         return _NEWLINE.split(raw.decode(encoding))
     except (OSError, SyntaxError, UnicodeDecodeError):

@@ -5,7 +5,7 @@ Takes paths, a config and hazards, gives findings; never raises for what a file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,16 +32,25 @@ def find_in_code(
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     left_out: Callable[[str], None] | None = None,
+    closed: Callable[[str, str], None] | None = None,
+    contents: Mapping[str, bytes] | None = None,
 ) -> Iterator[Finding]:
     """Findings of the source detector under files and folders, sorted by place; `progress` gets (files done, files in all).
 
-    Tests in folders are not looked at unless the config says so: `left_out` gets the path of each.
+    Tests in folders are not looked at unless the config says so: `left_out` gets the path of each. `closed` gets the path of each folder
+    that cannot be looked into, and why. `contents` maps paths among the files to what is read in place of them.
 
     A hazard's patterns are sent to other processes, so their `find` is a function of a module. Raises nothing for what a file holds.
     """
     with room_to_recurse(), ended():
-        found = _find(list(source_files(paths, config, left_out)), config, hazards, jobs, progress or _nobody)
+        files = [_holding(file, contents or {}) for file in source_files(paths, config, left_out, closed)]
+        found = _find(files, config, hazards, jobs, progress or _nobody)
     yield from found
+
+
+def _holding(file: SourceFile, contents: Mapping[str, bytes]) -> SourceFile:
+    source = contents.get(file.path)
+    return file if source is None else replace(file, source=source, n_bytes=len(source))
 
 
 def _find(

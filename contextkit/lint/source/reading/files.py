@@ -39,21 +39,36 @@ class SourceFile:
     n_bytes: int
     meant: Mapping[str, str] = field(default_factory=dict)
     """First part of an imported name → what is meant by it here, where another folder of the tree has one of the same name."""
+    source: bytes | None = None
+    """What it holds, where that is not to be read from the disk."""
 
 
-def source_files(paths: Iterable[str | Path], config: LintConfig, left_out: Callable[[str], None] | None = None) -> Iterator[SourceFile]:
+def source_files(
+    paths: Iterable[str | Path],
+    config: LintConfig,
+    left_out: Callable[[str], None] | None = None,
+    closed: Callable[[str, str], None] | None = None,
+) -> Iterator[SourceFile]:
     """Python files under paths, each once, in order; a folder reached again through a link is not entered.
 
-    Tests are left out unless they, or a folder of them, are named or the config wants them; `left_out` gets their paths.
+    Tests are left out unless they, or a folder of them, are named or the config wants them; `left_out` gets their paths. `closed` gets
+    the path of each folder that cannot be looked into, and why. What is met in a folder and is no file (a pipe, a link to nothing) is
+    passed by.
     """
-    yield from _told_apart(list(_found(paths, config, left_out)))
+    yield from _told_apart(list(_found(paths, config, left_out, closed or _nobody)))
 
 
-def _found(paths: Iterable[str | Path], config: LintConfig, left_out: Callable[[str], None] | None) -> Iterator[SourceFile]:
+def _nobody(path: str, reason: str) -> None:
+    """Folders that nobody asks after."""
+
+
+def _found(
+    paths: Iterable[str | Path], config: LintConfig, left_out: Callable[[str], None] | None, closed: Callable[[str, str], None]
+) -> Iterator[SourceFile]:
     seen = set[str]()
     for path in map(Path, paths):
         wants_tests = config.tests or not _TESTS.isdisjoint(path.absolute().parts)
-        for found, real in sorted(_under(path, config)):
+        for found, real in sorted(_under(path, config, closed)):
             if real in seen:
                 continue
             if not wants_tests and _TEST.search(found, len(str(path))):
@@ -90,7 +105,7 @@ _Found = tuple[str, str]
 """A path, and the same without links."""
 
 
-def _under(path: Path, config: LintConfig) -> Iterator[_Found]:
+def _under(path: Path, config: LintConfig, closed: Callable[[str, str], None]) -> Iterator[_Found]:
     """The files under a path; a folder reached again through a link is not entered."""
     top = str(path), os.path.realpath(path)
     if not path.is_dir():
@@ -103,9 +118,9 @@ def _under(path: Path, config: LintConfig) -> Iterator[_Found]:
             continue
         entered.add(real)
         inside: list[_Found] = []
-        for entry in _entries(folder):
+        for entry in _entries(folder, closed):
             name, found = entry.name, entry.path
-            if name.endswith(".py") and not _is_folder(entry):
+            if name.endswith(".py") and _is_file(entry):
                 if not _is_excluded(found, config):
                     yield found, _without_links(entry, real)
             elif _is_folder(entry) and _is_entered(found, name, config):
@@ -113,13 +128,24 @@ def _under(path: Path, config: LintConfig) -> Iterator[_Found]:
         waiting += sorted(inside, reverse=True)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(folder: str, closed: Callable[[str, str], None]) -> list[os.DirEntry[str]]:
     """What stands in a folder; nothing in one that may not be looked into."""
     try:
         with os.scandir(folder) as entries:
             return [*entries]
-    except OSError:
+    except OSError as fault:
+        closed(folder, fault.strerror or type(fault).__name__)
         return []
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether there is something to read: an editor's lock is a link to nothing, and a pipe would be waited for."""
+    try:
+        return entry.is_file()
+    except PermissionError:  # a link into a closed folder: reading it tells why it cannot be
+        return True
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

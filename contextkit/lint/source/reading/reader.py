@@ -69,8 +69,7 @@ class Reader:
         if file.n_bytes > MAX_BYTES:
             _fault(module, f"{file.n_bytes:,} bytes: longer than the {MAX_BYTES:,} a source file is read up to")
             return
-        with open(file.path, "rb", 0) as stream:  # noqa: PTH123
-            source = stream.read()
+        source = _source(file)
         if b"\0" in source:
             _fault(module, "not Python: it holds null bytes", source.count(b"\n", 0, source.index(b"\0")) + 1)
             return
@@ -85,6 +84,13 @@ class Reader:
         if text != source:  # offsets count in the text, and a change is made in the file
             module.fixes.clear()
             module.findings[:] = [replace(finding, fix=None) for finding in module.findings]
+
+
+def _source(file: SourceFile) -> bytes:
+    if file.source is not None:
+        return file.source
+    with open(file.path, "rb", 0) as stream:  # noqa: PTH123
+        return stream.read()
 
 
 def _is_template(source: bytes) -> bool:

@@ -1,0 +1,151 @@
+"""Looking: the findings in code and in recordings, and what is said beside them on standard error.
+
+Takes what is given and a config, gives findings; counts what was looked at. Knows no format.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from contextkit.cli.linting.paths import STDIN, Given
+from contextkit.cli.terminal.counter import counter
+from contextkit.errors import UnreadableLog
+from contextkit.lint.catalogue import hazards
+from contextkit.lint.config import LintConfig
+from contextkit.lint.finding import Finding
+from contextkit.lint.output.counts import Looked, counted
+from contextkit.lint.source.detect import find_in_code
+
+if TYPE_CHECKING:
+    from contextkit.importers.source import Faults
+    from contextkit.ledger.exchange import Exchange
+
+TOLD = 5
+"""Folders that are named before the rest is counted."""
+ROUNDS = 5
+"""A change may make room for the next; after so many rounds the rest is left for another run."""
+Sift = Callable[[Sequence[Finding]], list[Finding]]
+"""Findings in code → those that are to be told."""
+
+
+class Look:
+    """One run of the detectors over what is given; `sift` says which findings in code are told, all where there is none."""
+
+    def __init__(self, given: Given, config: LintConfig, jobs: int | None, sift: Sift | None = None) -> None:
+        self._given, self._config, self._jobs, self._sift = given, config, jobs, sift
+        self._n_files, self._n_calls, self._n_sifted = 0, 0, 0
+        self._tests: set[str] = set()
+        self._closed: dict[str, str] = {}
+
+    @property
+    def looked(self) -> Looked:
+        """How much was looked at, so far."""
+        return Looked(self._n_files if self._given.code else None, self._n_calls if self._given.recordings else None)
+
+    def in_code(self) -> list[Finding]:
+        """Findings of the source detector; raises a usage error for a named folder that cannot be looked into."""
+        if not self._given.code:
+            return []
+        with _counter() as tell:
+
+            def count(done: int, total: int) -> None:
+                self._n_files = total
+                tell(f"{done:,} of {total:,} files read")
+
+            found = find_in_code(
+                self._given.code, self._config, hazards(), jobs=self._jobs, progress=count, left_out=self._tests.add,
+                closed=self._closed.__setitem__, contents=self._given.contents,
+            )  # fmt: skip
+            everything = list(found)
+        for path in {str(Path(path)) for path in self._given.code} & self._closed.keys():
+            raise click.UsageError(f"{path}: {self._closed[path]}")
+        told = self._sift(everything) if self._sift else everything
+        self._n_sifted = len(everything) - len(told)
+        return told
+
+    def tell_left_out(self) -> None:
+        """Say which files and folders nobody looked at, and how many findings are not told, once for all looks."""
+        if self._n_sifted:
+            click.echo(f"{counted(self._n_sifted, 'hazard')} left out: in the baseline", err=True)
+        if self._tests:
+            click.echo(f"{counted(len(self._tests), 'file')} of tests left out: name them, or add --tests", err=True)
+        for path, reason in sorted(self._closed.items())[:TOLD]:
+            click.echo(f"{path}: left out, the folder cannot be looked into: {reason}", err=True)
+        if len(self._closed) > TOLD:
+            click.echo(f"and {len(self._closed) - TOLD:,} more of these", err=True)
+
+    def in_recordings(self) -> Iterator[Finding]:
+        """Findings of recordings, record by record: a recording may be larger than memory."""
+        from contextkit.importers.source import Faults
+
+        faults = Faults()
+        with _counter() as tell:
+            for file in self._given.recordings:
+                try:
+                    yield from self._in_recording(file, faults, tell)
+                except UnreadableLog as error:
+                    if file != STDIN:
+                        raise
+                    raise UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error))) from None
+        for fault in faults.kept:
+            click.echo(str(fault), err=True)
+        if len(faults) > len(faults.kept):
+            click.echo(f"and {len(faults) - len(faults.kept):,} more of these", err=True)
+
+    def _in_recording(self, file: str, faults: Faults, tell: Callable[[str], None]) -> Iterator[Finding]:
+        from contextkit.importers.found import records_in
+        from contextkit.ledger.exchange import Remark
+        from contextkit.lint.trace.detect import Detector
+
+        verdicts: dict[str, str] = {}
+        detector = Detector(hazards(), verdicts=verdicts)
+        waiting: list[Exchange] = []
+        for record in records_in([file], faults):
+            if isinstance(record, Remark):
+                verdicts.update({record.about: record.text} if record.kind == "verdict" else {})
+                continue
+            for exchange in waiting:  # what is said of a call may stand right behind it
+                yield from self._selected(detector.feed(exchange))
+            tell(f"{detector.n_calls:,} calls compared")
+            waiting = [record]
+        for exchange in waiting:
+            yield from self._selected(detector.feed(exchange))
+        yield from self._selected(detector.finish())
+        self._n_calls += detector.n_calls
+        _tell_bodiless(file, detector.n_skipped, detector.n_skipped + detector.n_calls + detector.n_unreadable)
+
+    def _selected(self, found: Iterator[Finding]) -> Iterator[Finding]:
+        return (finding for finding in found if self._config.is_selected(finding.code))
+
+
+def _tell_bodiless(file: str, n_skipped: int, n_all: int) -> None:
+    if n_skipped or not n_all:
+        what = f"{n_skipped:,} of {n_all:,} calls were recorded without their bodies" if n_all else "no calls in it"
+        click.echo(f"{file}: {what}; nothing to look at", err=True)
+
+
+def _counter() -> AbstractContextManager[Callable[[str], None]]:
+    return counter(is_shown=sys.stderr is not None)  # closed, as by `2>&-`
+
+
+def mend(look: Callable[[], Sequence[Finding]]) -> tuple[Sequence[Finding], int]:
+    """Make the safe changes; gives what is left, and how many findings were mended."""
+    from contextkit.lint.output.mend import mended, write
+
+    left, n_fixed = look(), 0
+    for _ in range(ROUNDS):
+        changes = list(mended(left))
+        if not changes:
+            break
+        for change in changes:
+            write(change)
+            n_fixed += len(change.findings)
+        left = look()
+    return left, n_fixed

@@ -1,0 +1,107 @@
+"""What was found once and is known: of later findings in code only the new ones are told.
+
+Takes findings and the lines of their files, gives a JSON file, and of later findings those that are not in it. A finding is known again by
+its code, its file and the text of its line, so that code that moves stays known; as often as it was found then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contextkit.errors import UsageError
+from contextkit.lint.finding import CodePlace, Finding
+
+VERSION = 1
+"""Of the file's shape."""
+Lines = Callable[[str], Sequence[str]]
+"""File → its lines."""
+
+
+class Known(NamedTuple):
+    """What a finding is known again by."""
+
+    file: str
+    """From the folder of the baseline, with `/`."""
+    code: str
+    """`CKS01`."""
+    text: str
+    """Of the line, each run of blanks one blank; empty where the file has no such line."""
+
+
+def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
+    """Write down findings in code; gives how many. The same findings give the same bytes. Raises `OSError` where nobody can write."""
+    counts = _counts(path, findings, lines)
+    rows = [{**known._asdict(), "count": counts[known]} for known in sorted(counts)]
+    text = json.dumps({"version": VERSION, "findings": rows}, ensure_ascii=True, indent=2)
+    Path(path).write_text(text + "\n", encoding="utf-8", newline="\n")
+    return counts.total()
+
+
+def read_baseline(path: str) -> Counter[Known]:
+    """How often each was found; raises `UsageError` for a file that is not there, or is no baseline."""
+    try:
+        return _read(json.loads(Path(path).read_text("utf-8")))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such baseline; make one with --write-baseline {path}") from None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UsageError(f"{path}: no baseline of version {VERSION}; make it anew with --write-baseline {path}") from None
+
+
+def _read(told: Any) -> Counter[Known]:
+    """Raises `KeyError`, `TypeError` or `ValueError` for another shape."""
+    if told["version"] != VERSION:
+        raise ValueError(told["version"])
+    counts = Counter[Known]()
+    for row in told["findings"]:
+        known = Known(row["file"], row["code"], row["text"])
+        if not all(isinstance(word, str) for word in known) or type(row["count"]) is not int:
+            raise TypeError(row)
+        counts[known] += row["count"]
+    return counts
+
+
+def new(findings: Iterable[Finding], *, path: str, baseline: Counter[Known], lines: Lines) -> list[Finding]:
+    """Those that the baseline at a path does not hold; where a line's finding is met more often than then, the last ones."""
+    left, told, read = baseline.copy(), list[Finding](), _read_once(lines)
+    for finding in findings:
+        known = _known(finding, path, read)
+        if known is not None and left[known] > 0:
+            left[known] -= 1
+        else:
+            told.append(finding)
+    return told
+
+
+def _counts(path: str, findings: Iterable[Finding], lines: Lines) -> Counter[Known]:
+    read = _read_once(lines)
+    return Counter(known for finding in findings if (known := _known(finding, path, read)) is not None)
+
+
+def _read_once(lines: Lines) -> Lines:
+    """Findings come file by file."""
+    return lru_cache(maxsize=8)(lines)
+
+
+def _known(finding: Finding, path: str, lines: Lines) -> Known | None:
+    """None for what was found in requests: they are sent once, and never again."""
+    place = finding.place
+    if not isinstance(place, CodePlace):
+        return None
+    held = lines(place.file)
+    text = held[place.line - 1] if 1 <= place.line <= len(held) else ""
+    return Known(_from(path, place.file), finding.code, " ".join(text.split()))
+
+
+def _from(baseline: str, file: str) -> str:
+    """A file's path from the folder of the baseline; whole where it is on another drive."""
+    whole = Path(file).absolute()
+    try:
+        return Path(os.path.relpath(whole, Path(baseline).absolute().parent)).as_posix()
+    except ValueError:
+        return whole.as_posix()
