@@ -7,17 +7,21 @@ the option nothing is touched, and nothing heavy is imported before a fixture is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contextkit.errors import UsageError
+
 if TYPE_CHECKING:
     from contextkit.ledger.ledger import Ledger
+    from contextkit.ledger.row import Record
     from contextkit.lint.finding import Finding
     from contextkit.server.local import LocalServer
 
-_GUARD = "contextkit-cache-guard"
+_GUARD, _MARK = "contextkit-cache-guard", "cache_guard"
 
 
 def assert_prefix_kept(before: Any, after: Any) -> None:
@@ -38,21 +42,42 @@ def assert_prefix_kept(before: Any, after: Any) -> None:
         raise AssertionError(f"the prefix was not kept\n{found}")
 
 
-def assert_hit_rate(ledger: Ledger, at_least: float = 0.95) -> None:
+def assert_hit_rate(ledger: Ledger | str | os.PathLike[str] | Iterable[Record], at_least: float = 0.95) -> None:
     """Fail unless this share of all input tokens was read from the cache, going by what was billed.
 
-    The failure says what was lost, call by call, and why.
+    `ledger` is a `Ledger`, the path of one, or some of its exchanges; `at_least` lies between 0 and 1. The failure says what was lost, call
+    by call, and why. Raises `UsageError` for anything else, `StorageError` where the file cannot be read.
     """
     __tracebackhide__ = True
     from contextkit.ledger.summary import summarise
 
-    summary = summarise(ledger)
+    _check_share(at_least)
+    summary = summarise(_records_of(ledger))
     rate = summary.hit_rate
     if rate is None:
         raise AssertionError(f"no hit rate: {summary}")
     if rate < at_least:
         lost = [f"  call {miss.index} lost {miss.lost_tokens:,} tokens: {miss.cause} ({miss.where})" for miss in summary.losses]
         raise AssertionError("\n".join([f"hit rate {rate:.3f} is below {at_least:g}: {summary}", *lost]))
+
+
+def _check_share(at_least: object) -> None:
+    if isinstance(at_least, bool) or not isinstance(at_least, int | float) or not 0 <= at_least <= 1:
+        raise UsageError(f"at_least is {at_least!r:.60}: give a share between 0 and 1, such as 0.95")
+
+
+def _records_of(ledger: object) -> Iterable[Record]:
+    """What a ledger, its path, or a choice of its rows holds."""
+    from contextkit.ledger.exchange import Exchange, Remark
+    from contextkit.ledger.ledger import Ledger
+
+    if isinstance(ledger, str | os.PathLike):
+        return Ledger.read(ledger)
+    rows: list[Any] = list(ledger) if isinstance(ledger, Iterable) else [ledger]
+    wrong = next((type(row).__name__ for row in rows if not isinstance(row, Exchange | Remark)), "")
+    if wrong:
+        raise UsageError(f"give a Ledger, the path of one, or exchanges of one, not {wrong}")
+    return rows
 
 
 @pytest.fixture
@@ -91,7 +116,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch clients from here on, where that was asked for."""
+    """Watch clients from here on, where that was asked for; the mark is known either way."""
+    config.addinivalue_line("markers", f"{_MARK}(False): --cache-guard lets this test break prefixes")
     if config.getoption("--cache-guard"):
         config.pluginmanager.register(CacheGuard(), _GUARD)
 
@@ -110,6 +136,7 @@ class CacheGuard:
         from contextkit.lint.guard.watch import watch_all
 
         self._found: list[Finding] = []
+        self._is_exempt = False
         self._watching = watch_all(self._found.append)
 
     def stop(self) -> None:
@@ -121,31 +148,44 @@ class CacheGuard:
         """Conversations do not go on from one test to the next."""
         self._watching.forget()
         self._found.clear()
-        return (yield from self._held())
+        self._is_exempt = _is_exempt(item)
+        return (yield from self._held(item, "setup"))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """The test itself."""
-        return (yield from self._held())
+        return (yield from self._held(item, "call"))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
         """What its fixtures still send."""
-        return (yield from self._held())
+        return (yield from self._held(item, "teardown"))
 
-    def _held(self) -> Generator[None, None, None]:
-        """Run one phase; what fails by itself is not accused of more."""
+    def _held(self, item: pytest.Item, when: str) -> Generator[None, None, None]:
+        """Run one phase; where it fails by itself, what was found stands in a section of its report, and is not what it fails for."""
         try:
             yield
         except BaseException:
-            self._found.clear()
+            found = self._taken()
+            if found:
+                item.add_report_section(when, "cache guard", found)
             raise
-        self._judge()
+        found = self._taken()
+        if found:
+            pytest.fail(f"--cache-guard: {found}", pytrace=False)
 
-    def _judge(self) -> None:
-        from contextkit.lint.guard.breaks import shown
+    def _taken(self) -> str:
+        """What was found since it was asked last, in words; empty where nothing broke, or may."""
+        from contextkit.lint.guard.breaks import listed
 
-        broken = [finding for finding in self._found if finding.detector == "guard"]
+        broken = [finding for finding in self._found if finding.detector == "guard" and not self._is_exempt]
         self._found.clear()
-        if broken:
-            pytest.fail("--cache-guard: a prefix was broken\n" + "\n".join(map(shown, broken)), pytrace=False)
+        return f"a prefix was broken\n{listed(broken)}" if broken else ""
+
+
+def _is_exempt(item: pytest.Item) -> bool:
+    """Whether the nearest mark says that prefixes may break here; a mark that says neither fails the test."""
+    mark = item.get_closest_marker(_MARK)
+    if mark is not None and (mark.kwargs or mark.args not in ((), (True,), (False,))):
+        pytest.fail(f"{item.nodeid}: @pytest.mark.{_MARK} takes False, or True where its module said False", pytrace=False)
+    return mark is not None and mark.args == (False,)

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat
-from contextkit.errors import ContextKitError, UsageError
+from contextkit.cache.usage import Usage
+from contextkit.errors import ContextKitError, StorageError, UsageError
+from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.pytest_plugin import assert_hit_rate, assert_prefix_kept
 
@@ -86,6 +88,62 @@ def test_what_is_no_request_is_said(value: Any) -> None:
         assert_prefix_kept(value, value)
     with pytest.raises(UsageError):
         assert_prefix_kept({"messages": said("a")}, 5)
+
+
+KEPT = {"model": "gpt-5", "messages": said("a")}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"", "empty"), (b" \n", "empty"), (b"nope", "not JSON from byte 0 on"), ({}, "not a request to a model"), (5, "not int"),
+        ({"model": "gpt-5", "messages": [5]}, r"messages\[0\]"), ({**KEPT, "x": object()}, "object in a request body has no JSON form"),
+    ],
+)  # fmt: skip
+def test_of_two_bodies_the_one_that_cannot_be_read_is_named_with_the_reason(value: Any, words: str) -> None:
+    for side, pair in (("before", (value, KEPT)), ("after", (KEPT, value)), ("before", (value, value))):
+        with pytest.raises(ContextKitError, match=rf"^{side}\b.*{words}") as caught:
+            assert_prefix_kept(*pair)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_broken_prefix_names_the_page_of_its_hazard() -> None:
+    heads = [[{"role": "system", "content": f"{HEAD}It is {clock}."}] for clock in ("10:30", "10:31")]
+    before, after = ({"model": "gpt-5", "messages": head} for head in heads)
+    with pytest.raises(AssertionError, match=r"contextkit lint --explain CKS01$"):
+        assert_prefix_kept(before, after)
+
+
+def recorded(*read: int) -> list[Exchange]:
+    """Calls of 1,000 tokens, and how many of them each read."""
+    bills = [Usage(1000 - n, n, 0, 0, 10) for n in read]
+    asked = "anthropic", "claude-sonnet-5-5", None
+    return [Exchange(f"c{at}", "s", "main", at, at, at, *asked, bill, None, None) for at, bill in enumerate(bills)]
+
+
+@pytest.mark.parametrize("share", [95, -1, 1.01, "0.9", None, float("nan"), True], ids=repr)
+def test_what_is_no_share_is_refused_with_one_that_is(share: Any) -> None:
+    with pytest.raises(UsageError, match=r"^at_least is .*: give a share between 0 and 1, such as 0\.95$"):
+        assert_hit_rate(recorded(0, 900), at_least=share)
+
+
+@pytest.mark.parametrize("value", [None, 5, [1], b"ledger.jsonl", {"a": 1}], ids=repr)
+def test_what_is_no_ledger_is_refused(value: Any) -> None:
+    with pytest.raises(UsageError, match=r"^give a Ledger, the path of one, or exchanges of one, not \w+$"):
+        assert_hit_rate(value)
+
+
+def test_a_hit_rate_is_asked_of_a_ledger_its_path_or_some_of_its_calls(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.jsonl") as ledger:
+        for exchange in recorded(0, 900):
+            ledger.append(exchange)
+    for given in (ledger, tmp_path / "ledger.jsonl", str(tmp_path / "ledger.jsonl"), list(ledger)):
+        assert_hit_rate(given, at_least=0.45)
+        with pytest.raises(AssertionError, match=r"hit rate 0\.450 is below 0\.5"):
+            assert_hit_rate(given, at_least=0.5)
+    assert_hit_rate(list(ledger)[1:], at_least=0.9)
+    with pytest.raises(StorageError, match=r"nowhere\.jsonl cannot be opened"):
+        assert_hit_rate(tmp_path / "nowhere.jsonl")
 
 
 def test_an_empty_ledger_has_no_hit_rate() -> None:
@@ -200,6 +258,64 @@ def test_the_guard_fails_the_tests_that_break_a_prefix(pytester: pytest.Pytester
         ["*--cache-guard: a prefix was broken*", "*level   system*", "*path    messages?0?.content*", "*test_agent.py:*"]
     )
     ran.stdout.fnmatch_lines(["*assert 1 == 2*"])
+
+
+def test_a_test_that_fails_by_itself_shows_what_the_guard_found_in_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_agent=AGENT + TESTS)
+    ran = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "-k", "fails_by_itself")
+    ran.assert_outcomes(failed=1)
+    ran.stdout.fnmatch_lines(["*assert 1 == 2*", "*cache guard*", "a prefix was broken", "*path    messages?0?.content*"])
+
+
+REPEATS = """
+def test_clock(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client, [f"{HEAD}It is 10:3{n}." for n in range(9)])
+
+def test_reminder_that_moves(provider_server):
+    with openai_client(provider_server) as client:
+        messages = [{"role": "system", "content": HEAD}]
+        for number in range(5):
+            now = {"role": "user", "content": f"turn {number}"}
+            told = {"role": "user", "content": "<system-reminder>Be brief.</system-reminder>"}
+            client.chat.completions.create(model="gpt-6.1-sol", messages=[*messages, now, told])
+            messages += [now, {"role": "assistant", "content": "ok"}]
+"""
+
+
+@pytest.mark.parametrize(("name", "times"), [("clock", 8), ("reminder", 4)])
+def test_what_breaks_in_every_turn_is_told_once_with_how_often(name: str, times: int, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_agent=AGENT + REPEATS)
+    text = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "--tb=short", "-k", name).stdout.str()
+    assert text.count("  path    ") == text.count("contextkit lint --explain CK") == 1
+    assert f"  times   {times}" in text
+
+
+EXEMPT = """
+pytestmark = pytest.mark.cache_guard(False)
+
+def test_exempt(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client, [HEAD, "Now " + HEAD])
+
+@pytest.mark.cache_guard(True)
+def test_held_to_account(provider_server):
+    with openai_client(provider_server) as client:
+        talk(client, [HEAD, "Now " + HEAD])
+"""
+
+
+def test_a_mark_lets_a_test_break_prefixes(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_agent=AGENT + EXEMPT)
+    pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "--strict-markers").assert_outcomes(passed=1, failed=1)
+    pytester.runpytest_inprocess(*PLUGIN, "--strict-markers").assert_outcomes(passed=2)
+
+
+def test_a_mark_that_says_neither_yes_nor_no_fails_its_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.cache_guard('off')\ndef test_nothing(): pass")
+    ran = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard")
+    ran.assert_outcomes(errors=1)
+    ran.stdout.fnmatch_lines(["*test_nothing: @pytest.mark.cache_guard takes False*"])
 
 
 def test_without_the_option_nothing_is_watched(pytester: pytest.Pytester) -> None:

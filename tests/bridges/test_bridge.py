@@ -141,7 +141,7 @@ def test_a_failed_call_is_recorded_and_raised(server: Any) -> None:
     bridge = Bridge()
     with anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0) as plain, pytest.raises(anthropic.APIStatusError):
         bridge.client(plain).messages.create(**body(1))
-    assert [exchange.error for exchange in bridge.ledger] == ["529"]
+    assert [exchange.error for exchange in bridge.ledger] == ["overloaded_error"]
 
 
 def test_only_a_client_of_the_two_sdks_can_be_followed() -> None:

@@ -7,6 +7,7 @@ of clients.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -111,12 +112,25 @@ def breaks(before: Any, after: Any) -> str:
     """Why `after` does not begin as `before` did, over several lines; empty where it does.
 
     Both are bytes, a mapping, a contextkit `Request` or `Layout`. Raises `UsageError` for anything else, `UnreadableRequest` for a body of
-    no endpoint.
+    no endpoint; either says which of the two it is.
     """
-    one, other = (call_sent(_bytes_of(value)) for value in (before, after))
+    one, other = _read("before", before), _read("after", after)
     if one.wire != other.wire:
         return f"  the requests are of two endpoints: {one.wire}, then {other.wire}"
-    return "\n".join(map(shown, broken(step_of(_all_cached(one), replace(other, index=1), 2), catalogue())))
+    return listed(broken(step_of(_all_cached(one), replace(other, index=1), 2), catalogue()))
+
+
+def _read(side: str, value: Any) -> Sent:
+    """One of two bodies as a call; what is wrong with it names its side."""
+    try:
+        body = _bytes_of(value)
+        if not body.strip():
+            raise UnreadableRequest("body", "empty")
+        return call_sent(body)
+    except UnreadableRequest as error:
+        raise UnreadableRequest(side if error.path == "body" else f"{side}.{error.path}", error.what) from None
+    except UsageError as error:
+        raise UsageError(f"{side}: {error}") from None
 
 
 def _all_cached(sent: Sent) -> Sent:
@@ -124,6 +138,27 @@ def _all_cached(sent: Sent) -> Sent:
     if any(block.marker is not None for block in sent.blocks) or not sent.blocks:
         return sent
     return replace(sent, blocks=[*sent.blocks[:-1], replace(sent.blocks[-1], marker={"type": "ephemeral"})])
+
+
+def listed(findings: Iterable[Finding]) -> str:
+    """Findings for a failing test: what repeats at one place once, with how often, and where to read more; empty where there are none."""
+    together: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        together.setdefault((finding.code, _INDEX.sub("[]", _path_of(finding))), []).append(finding)
+    told = ["\n".join([shown(same[0]), *([f"  times   {len(same)}"] if len(same) > 1 else [])]) for same in together.values()]
+    if not told:
+        return ""
+    code, *more = dict.fromkeys(code for code, _ in together)
+    others = f" (or {', '.join(more)})" if more else ""
+    return "\n".join([*told, f"why, and what to do: contextkit lint --explain {code}{others}"])
+
+
+_INDEX = re.compile(r"\[\d+\]")
+"""A place moves on with the conversation: `messages[4]` in one turn is `messages[6]` in the next."""
+
+
+def _path_of(finding: Finding) -> str:
+    return finding.place.path if isinstance(finding.place, RequestPlace) else str(finding.place)
 
 
 def shown(finding: Finding) -> str:

@@ -15,7 +15,7 @@ from threading import Lock
 
 from contextkit.canonical import parse
 from contextkit.errors import ContextKitError, PrefixBroken, UnreadableRequest
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.exchange import Exchange, Remark
 from contextkit.ledger.misses import is_shortfall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.guard.breaks import asked_of, broken, call_sent, catalogue, refused, step_of
@@ -26,9 +26,10 @@ from contextkit.lint.guard.recording import Recording
 from contextkit.lint.guard.tell import Caller, Teller, caller
 from contextkit.lint.guard.wire.asking import asked
 from contextkit.lint.guard.wire.bill import Bill, Bytes, bytes_of
+from contextkit.lint.guard.wire.failure import CUT
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.trace.conversations import is_said_again
-from contextkit.lint.trace.naming import UNNAMED, Rules, finding_of
+from contextkit.lint.trace.naming import UNNAMED, Rules, agreement, finding_of
 from contextkit.lint.trace.rule import Sent
 from contextkit.models import MODELS
 from contextkit.providers.stateful.continuing import PREVIOUS
@@ -182,18 +183,32 @@ class Guard:
             if bill.output is not None:
                 with self._lock:
                     self._pasts.heard(bill.id, passage.body, bill.output)
+            if bill.verdict:
+                self._recording.remark(Remark("verdict", exchange.id, bill.verdict))
             self._recording.keep(exchange, passage.whole)
         for finding in self._afterwards(departure, answered, bill.verdict):
             self._teller.after(finding, departure.where)
 
     def _afterwards(self, departure: Departure, answered: Answered | None, verdict: str) -> list[Finding]:
-        told = [replace(finding, detector="provider", verdict=verdict) for finding in departure.findings[:1]] if verdict else []
-        if verdict and not told:
-            told = [self._said(departure, verdict)]
+        if verdict:
+            return [self._said(departure, verdict)]
         short = self._shortfall(departure, answered) if answered is not None else None
-        return told if short is None or told else [short]
+        return [] if short is None else [short]
 
     def _said(self, departure: Departure, verdict: str) -> Finding:
+        """A verdict: on what was told before the request left, of several findings the one it speaks of, or on what nobody had seen."""
+        if not departure.findings:
+            return self._unseen(departure, verdict)
+        judged = [self._judged(finding, verdict) for finding in departure.findings]
+        return next((one for one in judged if one.message == _AGREED["confirmed"]), judged[0])
+
+    def _judged(self, finding: Finding, verdict: str) -> Finding:
+        """Whether the provider agrees; what was told already, cost and both sides, is not told again."""
+        said = replace(finding, detector="provider", verdict=verdict, cost_tokens=None, cost_usd=None)
+        known = self._all_rules().hazards.get(finding.code)
+        return replace(said, message=_AGREED["silent" if known is None else agreement(said, known)])
+
+    def _unseen(self, departure: Departure, verdict: str) -> Finding:
         """A verdict on a request in which the guard saw nothing."""
         known = (code for code, one in self._all_rules().hazards.items() if verdict in one.confirmed_by)
         code = _VERDICTS.get(verdict) or next(known, UNNAMED)
@@ -228,6 +243,8 @@ def _is_over_marked(one: Conversation, pieces: tuple[bytes, ...]) -> bool:
     return n > len(one.pieces) - 1 and n + len(markers(one.back, 0, len(one.back))) > _MARKERS
 
 
+_AGREED = {"confirmed": "confirmed by the provider", "contradicted": "not confirmed by the provider", "silent": "seen by the provider too"}
+"""What a verdict says of a finding; silent where nobody knows which verdicts confirm its hazard."""
 _VERDICTS = {
     "model_changed": "CKP01", "prompt_cache_key_changed": "CKR06", "service_tier_changed": "CKP06", "text_format_changed": "CKP05",
     "reasoning_effort_changed": "CKP02", "verbosity_changed": "CKP02", "tools_changed": "CKT10", "system_changed": "CKS10",
@@ -256,8 +273,7 @@ class Passage:
     def began(self, status: int, headers: Mapping[str, str]) -> None:
         """The response begins."""
         self._first_byte_at, self._status = self._guard._clock(), status
-        if status < 400:
-            self._bytes = bytes_of(self._departure.wire, headers.get("content-type", ""), headers.get("content-encoding", ""))
+        self._bytes = bytes_of(self._departure.wire, headers.get("content-type", ""), headers.get("content-encoding", ""))
 
     def feed(self, chunk: bytes) -> None:
         """A chunk passes by."""
@@ -265,15 +281,17 @@ class Passage:
             self._bytes.feed(chunk)
 
     def ended(self, *, is_whole: bool, error: str = "") -> None:
-        """No more will come; the first word counts."""
+        """No more will come; the first word counts. `error` is a word of `failure`, for what ends without one of the provider's."""
         if self._is_over:
             return
         self._is_over = True
         bill = self._bytes.bill(has_ended=is_whole) if self._bytes is not None else Bill()
         if bill.verdict in _NO_VERDICT:
             bill = replace(bill, verdict="")
-        refused = str(self._status) if self._status >= 400 else ""
-        failed = refused or (None if bill.is_whole else error or "cut")
+        refused = bill.error or str(self._status) if self._status >= 400 else ""
+        if refused:
+            bill = Bill()  # a refusal is no bill, whatever else its body holds
+        failed = refused or (None if bill.is_whole else bill.error or error or CUT)
         departure, now = self._departure, self._guard._clock()
         row = MODELS.get(departure.model)
         exchange = Exchange(

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from contextkit.errors import UsageError
 from contextkit.ledger.bodies.secrets import redacted
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.row import Record
 
 __all__ = ["Recording", "redacted"]
 
@@ -30,14 +31,22 @@ class Recording:
 
     def keep(self, exchange: Exchange, body: bytes) -> None:
         """Append one exchange with its body; a disk that fails ends the recording with a warning, not the conversation."""
+        if self._ledger is not None:
+            self._write(replace(exchange, prompt=Bodies(redacted(body))))
+
+    def remark(self, remark: Remark) -> None:
+        """Append what is known of an exchange, in front of it; a disk that fails is told as in `keep`."""
+        self._write(remark)
+
+    def _write(self, record: Record) -> None:
         if self._ledger is None:
             return
         try:
-            self._ledger.append(replace(exchange, prompt=Bodies(redacted(body))))
+            self._ledger.append(record) if isinstance(record, Exchange) else self._ledger.remark(record)
         except OSError as fault:
             text = f"{self._ledger.path} takes no more rows ({fault.strerror or fault}): recording has stopped, the client goes on"
             self.close()
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(text, stacklevel=3)
 
     def close(self) -> None:
         """Give the file back."""

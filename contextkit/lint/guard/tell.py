@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from inspect import iscoroutinefunction
 from types import FrameType
 from typing import Any, Literal
 
@@ -104,14 +105,23 @@ def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
 
 
 def described(finding: Finding) -> str:
-    """A finding in one paragraph: code, what, where, both sides, what it costs.
+    """A finding in one paragraph: code, what, where, both sides, what it costs. What a provider says of a call is one short line.
 
     >>> place = RequestPlace("watch-1", 2, "", "system", "system[0]", 9, "at 10:00", "at 10:01", "agent.py:12")
     >>> print(described(Finding("CKS01", "the clock is in the system prompt", place, "guard", cost_tokens=4000)))
     CKS01 the clock is in the system prompt: system[0] byte 9 (system level), was 'at 10:00', now 'at 10:01'; about 4,000 cached tokens \
 billed again; sent from agent.py:12
+    >>> print(described(Finding("CKS01", "confirmed by the provider", place, "provider", verdict="system_changed")))
+    CKS01 confirmed by the provider: system_changed; sent from agent.py:12
     """
-    return f"{finding.code} {finding.message}: {_where(finding.place)}" + "".join(f"; {part}" for part in _rest(finding))
+    return "; ".join([_said(finding), *_sent_from(finding)])
+
+
+def _said(finding: Finding) -> str:
+    """The same, for where the caller's line is shown already."""
+    if finding.detector == "provider" and finding.verdict:
+        return f"{finding.code} {finding.message}: {finding.verdict}"
+    return "; ".join([f"{finding.code} {finding.message}: {_where(finding.place)}", *_rest(finding)])
 
 
 def _where(place: CodePlace | RequestPlace) -> str:
@@ -122,13 +132,16 @@ def _where(place: CodePlace | RequestPlace) -> str:
 
 
 def _rest(finding: Finding) -> list[str]:
-    sent_from = finding.place.caller if isinstance(finding.place, RequestPlace) else ""
     said = {
         f"about {finding.cost_tokens or 0:,} cached tokens billed again": finding.cost_tokens,
         f"the provider says {finding.verdict}": finding.verdict,
-        f"sent from {sent_from}": sent_from,
     }
     return [text for text, is_known in said.items() if is_known]
+
+
+def _sent_from(finding: Finding) -> list[str]:
+    caller = finding.place.caller if isinstance(finding.place, RequestPlace) else ""
+    return [f"sent from {caller}"] if caller else []
 
 
 class Teller:
@@ -140,6 +153,8 @@ class Teller:
         """`sdk` is the package whose client is watched: what is raised passes through it unchanged."""
         if on_break not in ("warn", "raise") and not callable(on_break):
             raise UsageError(f'on_break is "warn", "raise" or a callable that takes a Finding, not {on_break!r:.60}')
+        if iscoroutinefunction(on_break) or iscoroutinefunction(type(on_break).__call__):
+            raise UsageError("on_break cannot be async, nobody would await it: pass a plain def or a method, such as queue.put_nowait")
         self._on_break, self._sdk = on_break, sdk
 
     def before(self, finding: Finding, where: Caller) -> None:
@@ -155,7 +170,7 @@ class Teller:
     def _tell(self, finding: Finding, where: Caller) -> None:
         if not callable(self._on_break):
             kind = passing(PrefixWarning, self._sdk)
-            warnings.warn_explicit(kind(described(finding)), kind, where.file or "<unknown>", where.line, where.module or None)
+            warnings.warn_explicit(kind(_said(finding)), kind, where.file or "<unknown>", where.line, where.module or None)
             return
         try:
             self._on_break(finding)

@@ -35,10 +35,10 @@ def watch(
     """A client like `client`, over the same connections, that compares every request with the last of its conversation before it leaves.
 
     A request that does not begin as that one did is a finding: its hazard, path, byte offset, both sides, and your line. `on_break` is
-    `"warn"` (a `PrefixWarning` at that line), `"raise"` (`PrefixBroken`, and nothing is sent) or a callable that takes the `Finding`. What
-    comes back is compared with what should have been read; a shortfall is told afterwards, never raised. `record` names a ledger that
-    every exchange is appended to, secrets covered; `diagnostics=True` asks the provider's own diagnosis; `hazards` stands in for the
-    catalogue.
+    `"warn"` (a `PrefixWarning` at that line), `"raise"` (`PrefixBroken`, and nothing is sent) or a callable, not an async one, that takes
+    the `Finding`. What comes back is compared with what should have been read; a shortfall is told afterwards, never raised. `record` names
+    a ledger that every exchange is appended to, secrets covered; `diagnostics=True` asks the provider's own diagnosis; `hazards` stands in
+    for the catalogue.
 
     `client` itself stays as it was; copies of the watched client (`with_options`, `copy`) are watched too. Raises `UsageError` for what is
     no such client, `StorageError` where the ledger cannot be opened.

@@ -6,6 +6,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import anthropic
 import httpx2
 import openai
 import pytest
+from click.testing import CliRunner
 
 from contextkit import Ledger, watch
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Bodies
+from contextkit.cli.main import cli
+from contextkit.ledger.exchange import Bodies, Remark
 from contextkit.lint.guard.recording import redacted
+from contextkit.lint.guard.tell import described
 from contextkit.lint.guard.wire.bill import bytes_of
 from contextkit.server import LocalServer
 from tests.lint.guard.talk import CLAUDE, GPT, HAZARDS, HEAD, Talk, Told
@@ -131,6 +135,33 @@ def test_the_provider_is_asked_about_the_call_before_and_its_verdict_is_told(tol
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [("system_changed", "CKS10 confirmed by the provider: system_changed; sent from "),
+     ("messages_changed", "CKS10 not confirmed by the provider: messages_changed; sent from ")],
+)  # fmt: skip
+def test_what_the_provider_says_of_a_break_that_was_told_is_one_short_line(verdict: str, words: str, told: Told) -> None:
+    diagnosis = {"cache_miss_reason": {"type": verdict, "cache_missed_input_tokens": 8000}}
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=diagnosis))
+    client, talk = claude(http, on_break=told, diagnostics=True), Talk(head=BIG)
+    client.messages.create(**talk.claude())
+    talk.head = "Now " + BIG
+    client.messages.create(**talk.say().claude())
+    before, after = told
+    assert described(after).startswith(words) and "byte" not in described(after)
+    assert (before.cost_tokens or 0) > 0 and after.cost_tokens is None  # whoever adds costs up counts each break once
+
+
+def test_of_several_findings_the_provider_confirms_the_one_it_speaks_of(told: Told) -> None:
+    diagnosis = {"cache_miss_reason": {"type": "model_changed", "cache_missed_input_tokens": 8000}}
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=diagnosis))
+    client, talk = watch(anthropic.Anthropic(api_key="any", http_client=http), on_break=told, diagnostics=True), Talk(head=BIG)
+    client.messages.create(**talk.claude())
+    talk.head = "Now " + BIG
+    client.messages.create(**talk.say().claude(model="claude-opus-4-5"))
+    assert len(told) > 2 and described(told[-1]).startswith("CKP01 confirmed by the provider: model_changed")
+
+
 def test_a_verdict_on_what_the_guard_did_not_see_is_told_too(told: Told) -> None:
     verdict = {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 8000}}
     http, _ = provider(message(usage(0, 8000), "m1"), message(usage(8000, 10), "m2", diagnostics=verdict))
@@ -164,6 +195,18 @@ def test_openais_responses_are_compared_by_their_id(server: LocalServer, told: T
     client.responses.create(**talk.say().responses())
     assert [(finding.detector, finding.verdict) for finding in told] == [("guard", ""), ("provider", "input_changed")]
     client.close()
+
+
+def test_what_the_provider_said_is_recorded_and_shown_by_the_lint_of_the_recording(server: LocalServer, tmp_path: Path) -> None:
+    path, talk = tmp_path / "ledger.jsonl", Talk()
+    with watch(anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=print, record=path, diagnostics=True) as client:
+        for clock in ("10:30:59", "10:30:59", "10:31:02"):
+            talk.head = f"{BIG}It is {clock}."
+            client.messages.create(**talk.say().claude())
+    ledger = Ledger.read(path)
+    assert list(ledger.remarks) == [Remark("verdict", ledger[2].id, "system_changed")]
+    shown = CliRunner().invoke(cli, ["lint", str(path)]).output
+    assert "= provider: system_changed" in shown and "confirmed by system_changed" in shown
 
 
 def test_what_the_caller_asks_already_is_left_as_it_is() -> None:
@@ -215,7 +258,7 @@ def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(is_stream:
         client.messages.create(**talk.claude())
     client.close()
     ledger = Ledger.read(path)
-    assert [row.error for row in ledger] == [None, None, "400"] and len({row.session for row in ledger}) == 1
+    assert [row.error for row in ledger] == [None, None, "invalid_request_error"] and len({row.session for row in ledger}) == 1
     billed = [exchange.usage for exchange in server.ledger]
     assert [(row.usage.read, row.usage.output) for row in ledger if row.usage] == [(one.read, one.output) for one in billed if one][:2]
     assert all(row.first_byte_at is not None for row in list(ledger)[:2])
@@ -224,13 +267,67 @@ def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(is_stream:
     assert b"IOSFODNN7EXAMPLE" not in path.read_bytes() and b"secretsecret" not in path.read_bytes()
 
 
-def test_a_stream_that_was_left_early_is_recorded_as_cut(server: LocalServer, tmp_path: Path) -> None:
+def test_a_stream_that_was_left_early_is_recorded_as_aborted(server: LocalServer, tmp_path: Path) -> None:
     client = watch(anthropic.Anthropic(base_url=server.url, api_key="any"), record=tmp_path / "ledger.jsonl")
     with client.messages.create(**Talk("word " * 500).claude(), stream=True) as events:
         next(iter(events))
     client.close()
     (row,) = Ledger.read(tmp_path / "ledger.jsonl")
-    assert row.error is not None and row.first_byte_at is not None
+    assert row.error == "aborted" and row.first_byte_at is not None
+
+
+FAILURES: dict[str, tuple[dict[str, Any], str]] = {
+    "refused": ({"kind": "status", "status": 429}, "rate_limit_error"),
+    "an error event": ({"kind": "error_event", "type": "overloaded_error"}, "overloaded_error"),
+    "cut": ({"kind": "cut", "after_parts": 1}, "cut"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_call_that_failed_is_recorded_in_the_words_of_the_proxy(name: str, server: LocalServer, tmp_path: Path) -> None:
+    fault, word = FAILURES[name]
+    server.script([{"fault": fault}])
+    client = watch(anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0), record=tmp_path / "ledger.jsonl")
+    with suppress(Exception):  # what it is to the caller is the SDK's affair
+        for _ in client.messages.create(**Talk("word " * 500).claude(), stream=True):
+            pass
+    client.close()
+    assert [row.error for row in Ledger.read(tmp_path / "ledger.jsonl")] == [word]
+
+
+RAISED = [
+    (httpx2.ConnectError("no"), "unreachable"), (httpx2.RemoteProtocolError("gone"), "unreachable"),
+    (httpx2.ReadTimeout("late"), "aborted"), (KeyboardInterrupt(), "aborted"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "word"), RAISED, ids=lambda value: value if isinstance(value, str) else type(value).__name__)
+def test_a_call_without_an_answer_is_recorded_as_unreachable_or_aborted(error: BaseException, word: str, tmp_path: Path) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        raise error
+
+    client = claude(httpx2.Client(transport=httpx2.MockTransport(answer)), record=tmp_path / "ledger.jsonl")
+    with pytest.raises((anthropic.APIError, KeyboardInterrupt)):
+        client.messages.create(**Talk().claude())
+    client.close()
+    assert [row.error for row in Ledger.read(tmp_path / "ledger.jsonl")] == [word]
+
+
+REFUSALS = [
+    (b'{"error":{"message":"slow down","type":"tokens","code":"rate_limit_exceeded"}}', "rate_limit_exceeded"),
+    (b'{"error":{"message":"no","type":"what you said, quoted","code":null}}', "429"), (b"<html>busy</html>", "429"), (b"", "429"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "word"), REFUSALS, ids=["code", "a text for a type", "no JSON", "empty"])
+def test_a_refusal_is_recorded_by_its_type_or_else_by_its_status(body: bytes, word: str, tmp_path: Path) -> None:
+    packed = httpx2.Response(429, content=gzip.compress(body), headers={"content-encoding": "gzip", "content-type": "application/json"})
+    http = httpx2.Client(transport=httpx2.MockTransport(lambda request: packed))
+    client = watch(openai.OpenAI(api_key="any", http_client=http, max_retries=0), record=tmp_path / "ledger.jsonl")
+    with pytest.raises(openai.RateLimitError):
+        client.responses.create(**Talk().responses())
+    client.close()
+    assert [row.error for row in Ledger.read(tmp_path / "ledger.jsonl")] == [word]
 
 
 def test_a_ledger_is_continued(server: LocalServer, tmp_path: Path) -> None:
@@ -293,6 +390,21 @@ def test_an_encoding_nobody_knows_leaves_the_bill_unknown(encoding: str) -> None
     reader = bytes_of("openai_chat", "application/json", encoding)
     reader.feed(b"\x00\x01")
     assert reader.bill(has_ended=True).usage is None
+
+
+@pytest.mark.parametrize(
+    ("wire", "data", "error"),
+    [
+        ("openai_chat", b'data: {"error":{"message":"no","type":"server_error","code":null}}\n\n', "server_error"),
+        ("openai_responses", b'data: {"type":"error","code":"server_error","message":"no","param":null}\n\n', "server_error"),
+        ("anthropic_messages", b'data: {"type": "error", "error": {"type": "overloaded_error"}}\n\n', "overloaded_error"),
+        ("anthropic_messages", b'data: {"type":"content_block_delta","delta":{"text":"{\\"error\\":{\\"type\\":\\"x\\"}}"}}\n\n', ""),
+    ],
+)
+def test_an_error_in_a_stream_is_read_and_a_text_that_looks_like_one_is_not(wire: str, data: bytes, error: str) -> None:
+    reader = bytes_of(wire, "text/event-stream", "")
+    reader.feed(data)
+    assert reader.bill(has_ended=True).error == error
 
 
 @pytest.mark.parametrize("data", [b"", b"not json", b"[1]", b'{"usage":5}', b'{"id":5,"usage":{"input_tokens":null}}'])

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import pickle
+import subprocess
+import sys
 import threading
+import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +113,19 @@ def test_a_warning_points_at_the_line_that_made_the_call(server: LocalServer) ->
     with pytest.warns(PrefixWarning, match=r"CKS10 system text changed: system\[0\] byte \d+") as caught:
         ask_here(client, talk)
     assert (caught[0].filename, caught[0].lineno) == (__file__, ask_here.__code__.co_firstlineno + 1)
+    assert __file__ not in str(caught[0].message)  # Python shows the line in front of it
+    client.close()
+
+
+@pytest.mark.parametrize(("action", "times"), [("default", 3), ("ignore", 0)])
+def test_every_break_is_shown_by_default_and_filters_apply(action: Any, times: int, server: LocalServer) -> None:
+    client, talk = watch(claude(server), hazards=HAZARDS), Talk()
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter(action, PrefixWarning)
+        for clock in ("10:30", "10:31") * 2:
+            talk.head = f"{HEAD}It is {clock}."
+            ask_here(client, talk.say())
+    assert len(shown) == times
     client.close()
 
 
@@ -409,6 +426,22 @@ def test_bad_options_are_refused(server: LocalServer, tmp_path: Path) -> None:
     client.close()
 
 
+async def _awaited(finding: Finding) -> None:
+    raise AssertionError("nobody awaits it")
+
+
+class _Async:
+    async def __call__(self, finding: Finding) -> None:
+        await _awaited(finding)
+
+
+@pytest.mark.parametrize("on_break", [_awaited, partial(_awaited), _Async()], ids=["function", "partial", "object"])
+@pytest.mark.parametrize("kind", [anthropic.Anthropic, anthropic.AsyncAnthropic])
+def test_an_async_on_break_is_refused_at_once_since_nobody_would_await_it(kind: Any, on_break: Any) -> None:
+    with pytest.raises(UsageError, match=r"on_break cannot be async.*pass a plain def"):
+        watch(kind(api_key="any"), on_break=on_break)
+
+
 def test_the_whole_catalogue_finds_nothing_in_a_conversation_that_only_grows(server: LocalServer, told: Told) -> None:
     from contextkit import AnthropicMessages, Context, OpenAIResponses, tool
 
@@ -468,3 +501,15 @@ def test_a_fifth_marker_is_told_before_the_provider_refuses_it(server: LocalServ
                 assert n == 5
     assert [finding.code for finding in told] == ["CKB08"]
     assert place_of(told[0]).caller
+
+
+def test_the_first_block_of_the_page_runs_as_copied_and_shows_its_own_line(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "watch.md").read_text("utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0]
+    copied = tmp_path / "agent.py"
+    copied.write_text(code, "utf-8")
+    ran = subprocess.run([sys.executable, copied], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    named, _, caller = ran.stdout.strip().partition(" ")
+    file, _, line = caller.rpartition(":")
+    assert (named, file) == ("CKS01", str(copied)) and "Go on." in code.splitlines()[int(line) - 1]

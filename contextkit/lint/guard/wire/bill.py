@@ -15,11 +15,14 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
 from contextkit.errors import NotSerialisable
+from contextkit.lint.guard.wire.failure import type_of
 from contextkit.providers.anthropic import reply as messages_reply
 from contextkit.providers.openai import chat_reply, responses_reply
 
 MOST_BYTES = 1 << 26
 """A whole response beyond this is passed on unread: its bill is unknown."""
+_ERRORS = (b'"type":"error"', b'"type": "error"', b'{"error"')
+"""One stands in each event that says what went wrong; inside a text its quotes would be escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class Bill:
     """Whether the response reached its end."""
     output: list[Json] | None = None
     """The items of a response, where it has items."""
+    error: str = ""
+    """The provider's type of error, where it said one in place of a whole answer."""
 
 
 @dataclass(slots=True)
@@ -92,6 +97,7 @@ class Bytes:
     _size: int = 0
     _answer: dict[str, Json] = field(default_factory=dict)
     _has_ended: bool = False
+    _error: str = ""
 
     def feed(self, chunk: bytes) -> None:
         """Look at a chunk."""
@@ -115,7 +121,7 @@ class Bytes:
         is_whole = self._has_ended or (has_ended and self.decode is None)
         output = self._answer.get("output")
         items = output if isinstance(output, list) else None
-        return Bill(str(self._answer.get("id") or ""), usage, self.reading.verdict(self._answer), is_whole, items)
+        return Bill(str(self._answer.get("id") or ""), usage, self.reading.verdict(self._answer), is_whole, items, self._error)
 
     def _gather(self, text: bytes) -> None:
         self._size += len(text)
@@ -127,7 +133,7 @@ class Bytes:
     def _lines(self, text: bytes) -> None:
         *lines, self._rest = (self._rest + text).split(b"\n")
         for line in lines:
-            if line.startswith(b"data:") and any(word in line for word in (*self.reading.words, *self.reading.last)):
+            if line.startswith(b"data:") and any(word in line for word in (*self.reading.words, *self.reading.last, *_ERRORS)):
                 self._take(line[5:])
                 self._has_ended = self._has_ended or any(word in line for word in self.reading.last)
 
@@ -139,6 +145,7 @@ class Bytes:
             return
         if not isinstance(said, dict):
             return
+        self._error = type_of(said) or self._error
         inner = said.get("message") or said.get("response")
         answer = inner if isinstance(inner, dict) and "type" in said else said
         usage = {**(self._answer.get("usage") or {}), **_known(answer.get("usage"))}

@@ -11,6 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
+from contextkit.lint.guard.wire.failure import ABORTED, broken_off, unanswered
+
 _LIBRARIES = ("httpx2", "httpx")
 
 
@@ -29,7 +31,7 @@ class Call(Protocol):
         ...
 
     def ended(self, *, is_whole: bool, error: str = "") -> None:
-        """No more will come; said once or more, the first counts."""
+        """No more will come; said once or more, the first counts. `error` is a word of `failure`."""
         ...
 
 
@@ -111,7 +113,7 @@ class _Sync(_Around):
         try:
             response = self._inner.handle_request(request)
         except BaseException as error:
-            call.ended(is_whole=False, error=type(error).__name__)
+            call.ended(is_whole=False, error=unanswered(error))
             raise
         return _came(response, call, self._passing)
 
@@ -136,7 +138,7 @@ class _Async(_Around):
         try:
             response = await self._inner.handle_async_request(request)
         except BaseException as error:
-            call.ended(is_whole=False, error=type(error).__name__)
+            call.ended(is_whole=False, error=unanswered(error))
             raise
         return _came(response, call, self._passing)
 
@@ -167,13 +169,13 @@ class _SyncPassing(_Passing):
                 self._call.feed(chunk)
                 yield chunk
         except BaseException as error:
-            self._call.ended(is_whole=False, error=type(error).__name__)
+            self._call.ended(is_whole=False, error=broken_off(error))
             raise
         self._call.ended(is_whole=True)
 
     def close(self) -> None:
         self._inner.close()
-        self._call.ended(is_whole=False)
+        self._call.ended(is_whole=False, error=ABORTED)
 
 
 class _AsyncPassing(_Passing):
@@ -183,13 +185,13 @@ class _AsyncPassing(_Passing):
                 self._call.feed(chunk)
                 yield chunk
         except BaseException as error:
-            self._call.ended(is_whole=False, error=type(error).__name__)
+            self._call.ended(is_whole=False, error=broken_off(error))
             raise
         self._call.ended(is_whole=True)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-        self._call.ended(is_whole=False)
+        self._call.ended(is_whole=False, error=ABORTED)
 
 
 @cache
