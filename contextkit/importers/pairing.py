@@ -23,7 +23,7 @@ from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.bodies.reading import wire_of
-from contextkit.ledger.exchange import INFERRED_LANE, Bodies, Exchange, Remark
+from contextkit.ledger.exchange import INFERRED_LANE, REROUTED, Bodies, Exchange, Remark
 from contextkit.ledger.row import Record
 from contextkit.providers.stateful.histories import Histories, Unknown, named_in
 
@@ -215,7 +215,7 @@ class Pairs:
         state = self.lanes[session, lane]
         if answer.upstream:
             if state.upstream not in ("", answer.upstream):
-                yield Remark("setting", identity, f"upstream {state.upstream} → {answer.upstream}")
+                yield Remark("setting", identity, f"{REROUTED}{state.upstream} → {answer.upstream}")
             state.upstream = answer.upstream
 
     def _bills(

@@ -11,6 +11,8 @@ from typing import Literal
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import Usage
 
+REROUTED = "upstream "
+"""What a remark on a setting begins with where an aggregator moved to another host: `upstream alpha → beta`."""
 INFERRED_LANE = "conversation "
 """What the name of a lane begins with that nobody recorded: a reader told it from others by what its prompts say."""
 

@@ -151,6 +151,22 @@ def test_what_the_provider_said_of_a_call_stands_beside_its_finding(folder: Path
         assert "= provider: system_changed\n" in run("lint", name).out
 
 
+def test_an_aggregator_that_moved_to_another_host_is_what_broke_the_prefix(tmp_path: Path, run: Run) -> None:
+    system, talk = {"role": "system", "content": RULES}, [{"role": "user", "content": "Hello"}]
+    rows = []
+    for number, (host, read) in enumerate([("Alpha", 0), ("Alpha", 12_000), ("Beta", 0)]):
+        usage = {"prompt_tokens": 12_100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": read}}
+        request = {"model": "deepseek/deepseek-v4-pro", "session_id": "s1", "messages": [system, *talk]}
+        response = {"id": f"gen-{number}", "provider": host, "model": "deepseek/deepseek-v4-pro", "usage": usage, "choices": []}
+        rows.append({"at": 1_790_000_000 + 20 * number, "request": request, "response": response})
+        talk = [*talk, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": f"Question {number}"}]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    (found,) = json.loads(run("lint", str(path), "--json").out)["findings"]
+    assert (found["code"], found["place"]["turn"], found["message"]) == ("CKR03", 3, "Beta serves this call, Alpha the one before")
+    assert found["cost_tokens"] > 10_000
+
+
 def test_what_is_wrong_with_a_recording_is_told_and_the_rest_is_looked_at(folder: Path, run: Run) -> None:
     whole = (folder / "broken.jsonl").read_bytes()
     (folder / "cut.jsonl").write_bytes(whole[:-40])

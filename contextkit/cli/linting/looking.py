@@ -25,7 +25,7 @@ from contextkit.lint.source.detect import find_in_code
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
-    from contextkit.ledger.exchange import Exchange
+    from contextkit.ledger.exchange import Exchange, Remark
 
 TOLD = 5
 """Folders that are named before the rest is counted."""
@@ -104,12 +104,12 @@ class Look:
         from contextkit.ledger.exchange import Remark
         from contextkit.lint.trace.detect import Detector
 
-        verdicts: dict[str, str] = {}
-        detector = Detector(hazards(), verdicts=verdicts)
+        verdicts, rerouted = dict[str, str](), dict[str, str]()
+        detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted)
         waiting: list[Exchange] = []
         for record in records_in([file], faults):
             if isinstance(record, Remark):
-                verdicts.update({record.about: record.text} if record.kind == "verdict" else {})
+                _note(record, verdicts, rerouted)
                 continue
             for exchange in waiting:  # what is said of a call may stand right behind it
                 yield from self._selected(detector.feed(exchange))
@@ -123,6 +123,16 @@ class Look:
 
     def _selected(self, found: Iterator[Finding]) -> Iterator[Finding]:
         return (finding for finding in found if self._config.is_selected(finding.code))
+
+
+def _note(remark: Remark, verdicts: dict[str, str], rerouted: dict[str, str]) -> None:
+    """Keep what the detector is to know of a call."""
+    from contextkit.ledger.exchange import REROUTED
+
+    if remark.kind == "verdict":
+        verdicts[remark.about] = remark.text
+    elif remark.kind == "setting" and remark.text.startswith(REROUTED):
+        rerouted[remark.about] = remark.text.removeprefix(REROUTED)
 
 
 def _tell_bodiless(file: str, n_skipped: int, n_all: int) -> None:

@@ -52,7 +52,7 @@ def began(sent: Sent) -> float | None:
 def is_same_request(step: Step) -> bool:
     """Whether nothing that keys a prompt differs but text: who is called, the model, the parameters; and no call failed."""
     was, now = step.before.exchange, step.after.exchange
-    if was.error or now.error or (was.provider, was.model) != (now.provider, now.model):
+    if was.error or now.error or step.after.rerouted or (was.provider, was.model) != (now.provider, now.model):
         return False
     return keyed(step.before) == keyed(step.after)
 

@@ -42,6 +42,12 @@ def expired(step: Step) -> Expired | None:
     return found
 
 
+def pause_of(step: Step) -> str:
+    """The time between two calls, in words."""
+    seconds = step.gap_seconds
+    return f"{seconds:,.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+
+
 def _shortest(sent: Sent) -> int:
     return min((mark.ttl_seconds for mark in marks_of(sent)), default=sent.row.default_ttl_seconds)
 

@@ -151,7 +151,10 @@ def route_key(sent: Sent) -> str:
 
 
 def moved(step: Step) -> Differs | None:
-    """What says that another deployment was asked: the region in the model's name, or the provider that was recorded."""
+    """What says that another deployment was asked: the region in the model's name, or the host or provider that was recorded."""
+    if step.after.rerouted:
+        left, _, taken = step.after.rerouted.partition(" → ")
+        return Differs("provider", left, taken)
     was, now = region_of(step.before), region_of(step.after)
     if was != now:
         return Differs("model", was or None, now or None)

@@ -52,8 +52,7 @@ class Cost:
         if row is None or not tokens:
             return None if row is None else 0.0
         try:
-            billed = self.sent.usage
-            usage = billed if billed is not None and billed.prompt is not None else self.usage
+            usage = _whole(self.sent.usage) or self.usage
             bills = usage, _had_been_read(usage, tokens)
             paid, read = (prices.cost_usd(row.provider, row.name, usage, exchange.at) for usage in bills)
         except UnknownModel:
@@ -128,12 +127,19 @@ def _inside_block(step: Step, n_tokens: int) -> int:
 
 def _as_billed(step: Step, cost: Cost, n_tokens: int) -> Cost:
     """`cost` in the provider's tokens, and no more than it billed; what was lost to anything else is what the bill says."""
-    was, now = step.before.usage, step.after.usage
-    if was is None or now is None or was.prompt is None or now.prompt is None or now.read is None or step.before.exchange.error:
+    was, now = _whole(step.before.usage), _whole(step.after.usage)
+    if was is None or now is None or step.before.exchange.error:
         return cost
-    left = min(left_tokens(was, step.before.row), now.prompt)
-    lost = max(0, left - now.read)
-    return replace(cost, tokens=min(lost, round(cost.tokens * now.prompt / n_tokens)), idle_tokens=lost)
+    prompt = now.prompt or 0
+    lost = max(0, min(left_tokens(was, step.before.row), prompt) - (now.read or 0))
+    return replace(cost, tokens=min(lost, round(cost.tokens * prompt / n_tokens)), idle_tokens=lost)
+
+
+def _whole(usage: Usage | None) -> Usage | None:
+    """A bill whose parts add up to the prompt; who says nothing of writes counts them among what was not read. None for half a bill."""
+    if usage is None or usage.fresh is None or usage.read is None:
+        return None
+    return replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
 
 
 def _began(sent: Sent) -> float:

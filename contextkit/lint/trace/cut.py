@@ -62,7 +62,9 @@ def sent_of(exchange: Exchange, before: Sent | None = None, *, index: int = 0, v
         return None
 
 
-def cut(exchange: Exchange, before: Sent | None = None, *, index: int = 0, verdict: str = "") -> Sent | None:
+def cut(
+    exchange: Exchange, before: Sent | None = None, *, index: int = 0, verdict: str = "", rerouted: str = ""
+) -> Sent | None:
     """As `sent_of`, but raises `UnreadableRequest` with the place for a body that cannot be read."""
     if not isinstance(exchange.prompt, Bodies):
         return None
@@ -70,13 +72,13 @@ def cut(exchange: Exchange, before: Sent | None = None, *, index: int = 0, verdi
     if len(raw) > MOST_BYTES:
         raise UnreadableRequest("body", f"{len(raw):,} bytes are more than any provider takes, it was not looked at")
     made = _continued(exchange, raw, before) or _whole(exchange, raw)
-    return replace(made, index=index, verdict=verdict) if made else None
+    return replace(made, index=index, verdict=verdict, rerouted=rerouted) if made else None
 
 
 def slim(sent: Sent) -> Sent:
     """The call without its raw bytes and arrays: what is kept of calls further back."""
     exchange, params = replace(sent.exchange, prompt=None), sent.params
-    return Sent(exchange, b"", params, sent.wire, sent.blocks, params, sent.row, sent.usage, sent.verdict, sent.index)
+    return Sent(exchange, b"", params, sent.wire, sent.blocks, params, sent.row, sent.usage, sent.verdict, sent.index, sent.rerouted)
 
 
 def common_bytes(one: bytes, other: bytes) -> int:
@@ -267,4 +269,4 @@ def _made(
     params = params_of(shape, fields)
     named = params.get("model") if isinstance(params.get("model"), str) else exchange.model
     row = row_of(exchange.model or str(named), shape.wire)
-    return Located(exchange, raw, fields, shape.wire, tuple(blocks), params, row, exchange.usage, "", 0, places)
+    return Located(exchange, raw, fields, shape.wire, tuple(blocks), params, row, exchange.usage, "", 0, "", places)

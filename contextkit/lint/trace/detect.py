@@ -53,14 +53,19 @@ class Calls(Sequence[Sent]):
 
 
 def find_in_requests(
-    exchanges: Iterable[Exchange], hazards: Iterable[Hazard], *, verdicts: Mapping[str, str] | None = None, has_costs: bool = True
+    exchanges: Iterable[Exchange],
+    hazards: Iterable[Hazard],
+    *,
+    verdicts: Mapping[str, str] | None = None,
+    rerouted: Mapping[str, str] | None = None,
+    has_costs: bool = True,
 ) -> Iterator[Finding]:
     """Findings of a recording, call by call; those of whole sessions at the end.
 
-    `verdicts` maps ids of exchanges to the provider's own diagnosis (`verdict_of` reads it from a response). Exchanges without a recorded
-    body are passed over.
+    `verdicts` maps ids of exchanges to the provider's own diagnosis (`verdict_of` reads it from a response), `rerouted` to the hosts
+    between which an aggregator moved (`alpha → beta`). Exchanges without a recorded body are passed over.
     """
-    detector = Detector(hazards, verdicts=verdicts, has_costs=has_costs)
+    detector = Detector(hazards, verdicts=verdicts, rerouted=rerouted, has_costs=has_costs)
     for exchange in exchanges:
         yield from detector.feed(exchange)
     yield from detector.finish()
@@ -69,7 +74,14 @@ def find_in_requests(
 class Detector:
     """The detector under way: for whoever has one call at a time."""
 
-    def __init__(self, hazards: Iterable[Hazard], *, verdicts: Mapping[str, str] | None = None, has_costs: bool = True) -> None:
+    def __init__(
+        self,
+        hazards: Iterable[Hazard],
+        *,
+        verdicts: Mapping[str, str] | None = None,
+        rerouted: Mapping[str, str] | None = None,
+        has_costs: bool = True,
+    ) -> None:
         self.n_calls = 0
         """Calls looked at."""
         self.n_skipped = 0
@@ -77,7 +89,8 @@ class Detector:
         self.n_unreadable = 0
         """Bodies that could not be read: one `CK000` each."""
         self._rules = Rules(hazards)
-        self._verdicts = verdicts if verdicts is not None else {}  # may be filled as records come
+        self._verdicts = verdicts if verdicts is not None else {}  # both may be filled as records come
+        self._rerouted = rerouted if rerouted is not None else {}
         self._costs = Costs() if has_costs else None
         self._conversations = Conversations()
         self._calls: list[Sent] = []
@@ -87,7 +100,8 @@ class Detector:
         """What this call shows, compared with the one before it in its conversation."""
         try:
             near = self._conversations.near(exchange)
-            sent = cut(exchange, near, index=self.n_calls, verdict=self._verdicts.get(exchange.id, ""))
+            known = self._verdicts.get(exchange.id, ""), self._rerouted.get(exchange.id, "")
+            sent = cut(exchange, near, index=self.n_calls, verdict=known[0], rerouted=known[1])
         except UnreadableRequest as fault:
             self.n_unreadable += 1
             yield unreadable(exchange, fault.path, fault.what, self.n_calls + self.n_unreadable)

@@ -65,6 +65,8 @@ class Sent:
     """The provider's own diagnosis of this call, empty where it gave none."""
     index: int
     """Which call of the whole recording, from 0."""
+    rerouted: str = ""
+    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), empty where nobody said so."""
 
 
 @dataclass(frozen=True, slots=True)

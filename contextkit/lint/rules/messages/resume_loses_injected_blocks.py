@@ -50,6 +50,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.lifetimes import pause_of
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
@@ -62,7 +63,7 @@ def _front(step: Step, change: Change) -> Evidence | None:
     if change.level != "messages" or any(block.message > 1 or block.type not in ("text", "document") for block in blocks):
         return None
     how = "altered" if change.was and change.now else "missing" if change.was else "new"
-    return Evidence(f"a block of the first messages is {how}, {step.gap_seconds / 60:.0f} min after the call before")
+    return Evidence(f"a block of the first messages is {how}, {pause_of(step)} after the call before")
 
 
 def _changed(step: Step, change: Change) -> Evidence | None:

@@ -47,6 +47,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.lifetimes import pause_of
 from contextkit.lint.rules.syntax import last_name, text_in
 from contextkit.lint.rules.wording import Edited, edited, front_name, is_about
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -71,8 +72,7 @@ def _edited(step: Step, change: Change) -> Evidence | None:
     found = edited(change)
     if max(map(len, found.span)) > _EDIT or found.is_at_end or not found.lead or _is_scattered(found):
         return None
-    pause = f"{step.gap_seconds / 60:.0f} min"
-    return Evidence(f"lines in one place of the system text changed during a pause of {pause}, as when a file is read again")
+    return Evidence(f"lines in one place of the system text changed during a pause of {pause_of(step)}, as when a file is read again")
 
 
 def _is_scattered(found: Edited) -> bool:
