@@ -47,13 +47,16 @@ def step_of(before: Sent, after: Sent, turn: int) -> Step:
 def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
     """What breaks the prefix: the first change in what was cached, then parameters that key it; each with what the step cost.
 
-    A change behind the last breakpoint is none. One that no rule names carries the code `CK001`.
+    A change behind the last breakpoint is none, nor is one of which the provider notices nothing: all that could be read is read. One that
+    no rule names carries the code `CK001`.
     """
     first = next((change for change in step.changes if change.is_first and change.is_cached), None)
     keyed = list(islice(asked_of(step, rules, _KEYING), _MOST_STEPS))
     if first is None and not keyed:
         return []
     cost = Costs().of(step)
+    if cost is not None and cost.is_same:
+        first = None
     tokens, usd = (cost.tokens, cost.usd(cost.tokens)) if cost else (None, None)
     found = [] if first is None else [_of_change(step, first, rules, session, tokens, usd)]
     found += [finding_of(asked, said, step.after, session, step.turn, None, tokens, usd) for asked, said in keyed]

@@ -45,6 +45,8 @@ class Cost:
     """The bill of the call under the reference cache."""
     sent: Sent
     """The call."""
+    is_same: bool
+    """Whether all blocks were found that could be: to the provider nothing changed, however it is spelled now."""
 
     def usd(self, tokens: int) -> float | None:
         """What `tokens` of them cost above the price of reading them; None where no price is known."""
@@ -102,9 +104,10 @@ def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
             cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
     at = max(step.after.exchange.at, step.before.exchange.at)
     there = min(cache.lookup(before.prompt, at).read_tokens, after.prompt.n_tokens)
-    read = max(cache.lookup(after.prompt, at).read_tokens, min(there, _inside_block(step, after.prompt.n_tokens)))
+    found = cache.lookup(after.prompt, at).read_tokens
+    read = max(found, min(there, _inside_block(step, after.prompt.n_tokens)))
     left = min(_written(step.before, before.prompt), after.prompt.n_tokens)
-    lost = Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after)
+    lost = Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after, 0 < there <= found)
     return _as_billed(step, lost, after.prompt.n_tokens)
 
 
@@ -214,4 +217,4 @@ def _by_bills(step: Step) -> Cost | None:
     there = left if step.gap_seconds < lifetime_seconds(usage, row) else 0
     billed = sent.usage or Usage(left, 0, 0, 0, 0)
     read = billed.read or 0
-    return Cost(max(0, there - read), max(0, left - read), billed, sent)
+    return Cost(max(0, there - read), max(0, left - read), billed, sent, 0 < there <= read)

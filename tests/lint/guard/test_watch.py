@@ -248,6 +248,18 @@ def test_what_is_behind_the_last_marker_may_change(server: LocalServer, told: To
     client.close()
 
 
+def test_a_string_that_becomes_a_block_for_its_marker_is_the_same_to_anthropic(server: LocalServer) -> None:
+    """Each turn wraps the newest text for the marker and leaves the older ones strings: no prefix is lost, nothing may be raised."""
+    client, talk = watch(claude(server), on_break="raise"), Talk(HEAD)
+    for turn in range(4):
+        body = talk.claude()
+        body["messages"] = [*({**one, "content": one["content"][0]["text"]} for one in body["messages"][:-1]), body["messages"][-1]]
+        usage = client.messages.create(**body).usage
+        assert turn == 0 or (usage.cache_read_input_tokens or 0) > 1_000
+        talk.say()
+    client.close()
+
+
 def test_a_parameter_that_keys_the_prefix_is_told(server: LocalServer, told: Told) -> None:
     client, talk = watch(gpt(server), on_break=told, hazards=HAZARDS), Talk()
     client.chat.completions.create(**talk.chat())
