@@ -46,7 +46,7 @@ class Cost:
     sent: Sent
     """The call."""
     is_same: bool
-    """Whether all blocks were found that could be: to the provider nothing changed, however it is spelled now."""
+    """Whether all marked blocks were found that could be: to the provider nothing changed, however it is spelled now."""
 
     def usd(self, tokens: int) -> float | None:
         """What `tokens` of them cost above the price of reading them; None where no price is known."""
@@ -107,7 +107,8 @@ def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
     found = cache.lookup(after.prompt, at).read_tokens
     read = max(found, min(there, _inside_block(step, after.prompt.n_tokens)))
     left = min(_written(step.before, before.prompt), after.prompt.n_tokens)
-    lost = Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after, 0 < there <= found)
+    is_same = step.after.row.cache == "breakpoints" and 0 < there <= found
+    lost = Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after, is_same)
     return _as_billed(step, lost, after.prompt.n_tokens)
 
 
@@ -217,4 +218,4 @@ def _by_bills(step: Step) -> Cost | None:
     there = left if step.gap_seconds < lifetime_seconds(usage, row) else 0
     billed = sent.usage or Usage(left, 0, 0, 0, 0)
     read = billed.read or 0
-    return Cost(max(0, there - read), max(0, left - read), billed, sent, 0 < there <= read)
+    return Cost(max(0, there - read), max(0, left - read), billed, sent, False)

@@ -91,3 +91,9 @@ def test_a_loss_that_nothing_explains_costs_what_the_bill_says() -> None:
     found = costs(billed(call(marked), 900, 0, 6_000), billed(call(grown, 1), 910, 0, 6_000))
     ((code, (tokens, _)),) = found.items()
     assert code.startswith("CKL") and tokens == 6_000
+
+
+def test_a_text_that_is_a_block_only_while_it_is_marked_is_no_break_to_anthropic() -> None:
+    """Its API takes a string as one text block: both calls read what the one before had written."""
+    plain = {"role": "user", "content": "c " * 400}
+    assert costs(call(anthropic(*FIRST)), call(anthropic(*FIRST[:2], plain, *MORE), 1)) == {}
