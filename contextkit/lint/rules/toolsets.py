@@ -105,6 +105,15 @@ def named(blocks: Sequence[Block], most: int = 4) -> str:
     return shown if len(blocks) <= most else f"{shown} and {len(blocks) - most} more"
 
 
+def counted(blocks: Sequence[Block]) -> str:
+    """How many tools they are, for a message.
+
+    >>> counted(())
+    '0 tools'
+    """
+    return f"{len(blocks)} tool{'s' * (len(blocks) != 1)}"
+
+
 def is_server_tool(block: Block) -> bool:
     """Whether the provider runs it and no schema of it was sent."""
     value = block.value if isinstance(block.value, dict) else {}

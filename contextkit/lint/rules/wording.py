@@ -23,7 +23,10 @@ _DATE = (
     rf"|\b{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
     r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b20\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\b"
 )
-_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?\s*(?:[ap]\.?m\b\.?)?(?:\s*(?:Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}\b))?"
+_TIME = (
+    r"(?:\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?\s*(?:[ap]\.?m\b\.?)?(?:\s*(?:Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}\b))?"
+    r"|\b\d{1,2}\s*(?:[ap]m\b|[ap]\.m\.|h\s?[0-5]\d\b|o'clock\b))"
+)
 _EPOCH = r"\b1[4-9]\d{8}(?:\d{3}){0,3}(?:\.\d+)?\b"
 _AGO = r"\b\d+(?:\.\d+)?\s*(?:s|secs?|seconds?|mins?|minutes?|hours?|hrs?)\b(?:\s+(?:ago|old|elapsed|left|remaining))?"
 DATE = re.compile(_DATE, re.IGNORECASE)
@@ -44,10 +47,11 @@ ABOUT: dict[str, re.Pattern[str]] = {
                      r"|nonce|uuid|\bhash\b|checksum|fingerprint|\bbuild\b|\bx-[\w-]+", re.IGNORECASE),
     "place": re.compile(r"\bcwd\b|(?:working|current|root|home) (?:dir|folder)|\bdirectory\b|\bfolder\b|workspace|\brepo(?:sitory)?\b"
                         r"|\bgit\b|\bbranch\b|\bcommit\b|platform|operating system|\bos\b|host ?name|\bmachine\b|\bterminal\b|\bshell\b"
-                        r"|environment|\benv\b|file tree", re.IGNORECASE),
+                        r"|environment|\benv\b|file tree|\bfiles:|file list", re.IGNORECASE),
     "memory": re.compile(r"memor(?:y|ies)|recall|retriev|remember"
                          r"|relevant (?:context|document|passage|fact|info|snippet|note|knowledge)"
-                         r"|knowledge base|search results|past conversation|previous conversation|you know|\bdocuments?\b", re.IGNORECASE),
+                         r"|<context\b|knowledge base"
+                         r"|search results|past conversation|previous conversation|you know|\bdocuments?\b", re.IGNORECASE),
     "plan": re.compile(r"\bto-?dos?\b|todo_?list|\btasks?\b|\bplan\b|checklist|scratchpad|\bprogress\b|current state|\bin_progress\b",
                        re.IGNORECASE),
     "file": re.compile(r"\b[\w-]+\.(?:md|mdc)\b|cursorrules|windsurfrules|(?:project|custom|user|repo\w*) (?:instructions|rules)"

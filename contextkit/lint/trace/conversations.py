@@ -28,6 +28,8 @@ ALIKE = 0.5
 _RECENT = 8
 _HEADS = 8
 """Calls kept whole for a conversation whose system text or tools went to and fro: of agents that hand it to one another, of users alike."""
+_TELLING = 200
+"""Bytes from which on what two blocks share tells whose they are."""
 _LONG = 8
 """Message blocks from which on a conversation may be compacted to nothing."""
 _SUMMARY = ("summar", "compact", "continued from", "previous conversation", "so far")
@@ -192,6 +194,8 @@ def _kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
         return 0, float(shared)
     if is_recorded and (_is_one_shape(one, other, lead) or _says_the_same(one, other)):
         return 0, float(shared)
+    if _is_filled_anew(one, other, lead):
+        return 0, float(shared)
     return (0, float(shared)) if _is_compacted(before, one, other, has_kept=shared > 0) else None
 
 
@@ -287,6 +291,14 @@ def _is_one_shape(one: Sequence[Block], other: Sequence[Block], lead: int) -> bo
     """Whether one block stands for each block of the call before, and more follow: a history whose items were shortened."""
     has_all = 0 < lead < len(one) < len(other)
     return has_all and all(a.role == b.role and a.type == b.type for a, b in zip(one, other, strict=False))
+
+
+def _is_filled_anew(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
+    """Whether the first block that differs is mostly the same, as a question with a clock or memories in it, and was answered meanwhile."""
+    if lead >= min(len(one), len(other)) or not any(map(_is_answer, other[lead + 1 :])):
+        return False
+    was, now = one[lead], other[lead]
+    return was.role == now.role and len(was.body) >= _TELLING and _is_alike(was.body, now.body)
 
 
 def _says_the_same(one: Sequence[Block], other: Sequence[Block]) -> bool:

@@ -55,6 +55,21 @@ def test_lanes_that_a_reader_inferred_are_looked_at_again() -> None:
     assert grouped(calls) == [[0, 1], [2]]
 
 
+def test_a_first_question_that_is_filled_in_anew_stays_with_its_conversation() -> None:
+    def asked(memories: str, *more: Json) -> Json:
+        return body([user(f"<memories>{memories}</memories> Build a parser. " + "It is to be small. " * 30), *more])
+
+    turns = asked("tea"), asked("tea, a dog", assistant("Which?"), user("C")), asked("a dog", assistant("Which?"), user("C"), *A[1:3])
+    for session in ("s", ""):
+        assert grouped(said(*turns, session=session)) == [[0, 1, 2]]
+
+
+def test_another_question_in_the_same_words_is_a_conversation_of_its_own() -> None:
+    first, second = (user(f"Review {name}. " + "Be thorough and say what is wrong. " * 30) for name in ("parser.py", "lexer.py"))
+    calls = said(body([first]), body([second]), body([second, *A[1:3]]), body([first, *B[1:3]]))
+    assert grouped(calls) == [[0, 3], [1, 2]]
+
+
 def test_a_title_is_a_conversation_of_its_own() -> None:
     title = anthropic(A[0], system="Write a title of five words.")
     assert grouped(said(body(A[:1]), title, body(A[:3]))) == [[0, 2], [1]]

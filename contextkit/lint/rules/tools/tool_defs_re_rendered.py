@@ -69,7 +69,8 @@ def _rendered(step: Step, change: Change) -> Evidence | None:
     is_back = bool(change.now) and all(block.body in older for block in change.now)
     count = max(len(change.was), len(change.now))
     name = (change.now or change.was)[0].role
-    return Evidence(f"{count} tool definitions {'are back to what they were' if is_back else 'were made anew and differ'}: {name}")
+    what = f"{count} tool definition{'s' * (count != 1)}"
+    return Evidence(f"{what} back to what stood there before: {name}" if is_back else f"{what} made anew with other words: {name}")
 
 
 def _again(node: ast.FunctionDef | ast.AsyncFunctionDef, view: View) -> Iterator[Hit]:

@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keys, as_keywords, field, is_per_turn, keyword, last_name, statements
-from contextkit.lint.rules.toolsets import Moves, are_whole_servers, named, names, set_moves
+from contextkit.lint.rules.toolsets import Moves, are_whole_servers, counted, named, names, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sources
@@ -73,9 +73,9 @@ def _late(step: Step, change: Change) -> Evidence | None:
         return None
     known = {name for sent in step.earlier for name in names(sent)}
     if found.come and not known & {block.role for block in found.come}:
-        return Evidence(f"{len(found.come)} tools appeared at call {step.turn}: {named(found.come)}")
+        return Evidence(f"{counted(found.come)} appeared at call {step.turn}: {named(found.come)}")
     if found.gone and 3 * len(found.gone) <= len(found.was) and found.was[-len(found.gone) :] == found.gone:
-        return Evidence(f"the last {len(found.gone)} tools vanished at call {step.turn}: {named(found.gone)}")
+        return Evidence(f"{counted(found.gone)} vanished from the end of the list at call {step.turn}: {named(found.gone)}")
     return _returned(step, found)
 
 
@@ -85,7 +85,7 @@ def _returned(step: Step, found: Moves) -> Evidence | None:
         return None
     now = {block.role for block in found.now}
     was_before = any(names(sent) == now for sent in step.earlier[:-1])
-    return Evidence(f"{len(found.come)} tools came back at call {step.turn}: {named(found.come)}") if was_before else None
+    return Evidence(f"{counted(found.come)} came back at call {step.turn}: {named(found.come)}") if was_before else None
 
 
 def _listed(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:

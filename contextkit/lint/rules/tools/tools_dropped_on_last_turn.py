@@ -61,7 +61,7 @@ from contextkit.lint.rules.callsites import (
 )
 from contextkit.lint.rules.chosen import reads_history
 from contextkit.lint.rules.syntax import IN_HISTORY
-from contextkit.lint.rules.toolsets import Moves, named, names, said_now, set_moves
+from contextkit.lint.rules.toolsets import Moves, counted, named, names, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import BLOCKS
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -97,7 +97,7 @@ def _dropped(step: Step, change: Change) -> Evidence | None:
     if found.gone and _is_finish(found):
         return Evidence(f"only {named(found.now)} is left of {len(found.was)} tools at call {step.turn}")
     if found.gone and not found.come and _TOLD.search(said_now(step)):
-        return Evidence(f"{len(found.gone)} tools are gone at the call that is told to end: {named(found.gone)}")
+        return Evidence(f"{counted(found.gone)} left out of the call that is told to end: {named(found.gone)}")
     return _back(step, found)
 
 
@@ -109,7 +109,7 @@ def _back(step: Step, found: Moves) -> Evidence | None:
     """After a call without tools they are there again."""
     if found.was or not any(names(sent) for sent in step.earlier[:-1]):
         return None
-    return Evidence(f"{len(found.come)} tools are back after a call without any")
+    return Evidence(f"{counted(found.come)} back after a call without any")
 
 
 def _branch(node: ast.If, view: View) -> Iterator[Hit]:
