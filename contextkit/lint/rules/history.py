@@ -16,6 +16,8 @@ from contextkit.lint.trace.rule import Block, Change, Sent, Step
 
 MEDIA = frozenset({"image", "document", "video", "audio", "input_audio", "file"})
 """Types of blocks that hold no words of their own."""
+_WORDS = frozenset({"text", "thinking", "call"})
+"""Types of blocks in which no picture stands."""
 _PICTURES = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
 
 
@@ -89,7 +91,7 @@ def is_answer(block: Block) -> bool:
 
 def n_pictures(sent: Sent) -> int:
     """Pictures in the messages, those in tool results included."""
-    return sum(_pictures(block.value) for block in sent.blocks if block.level == "messages")
+    return sum(_pictures(block.value) for block in sent.blocks if block.level == "messages" and block.type not in _WORDS)
 
 
 def is_image_toggled(step: Step) -> bool:

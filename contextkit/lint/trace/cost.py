@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from contextkit import prices
+from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, UnknownModel
@@ -106,16 +107,18 @@ def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
     there = min(cache.lookup(before.prompt, at).read_tokens, after.prompt.n_tokens)
     found = cache.lookup(after.prompt, at).read_tokens
     read = max(found, min(there, _inside_block(step, after.prompt.n_tokens)))
-    left = min(_written(step.before, before.prompt), after.prompt.n_tokens)
+    left = min(_written(step, before.prompt, cache), after.prompt.n_tokens)
     is_same = step.after.row.cache == "breakpoints" and 0 < there <= found
     lost = Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after, is_same)
     return _as_billed(step, lost, after.prompt.n_tokens)
 
 
-def _written(sent: Sent, prompt: Prompt) -> int:
-    """Tokens that a call alone leaves readable."""
-    cache = reference_cache(sent.row)
-    cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
+def _written(step: Step, prompt: Prompt, cache: PrefixCache[Prompt]) -> int:
+    """Tokens that the call before left readable, for its own model where the later one is another."""
+    sent = step.before
+    if sent.row is not step.after.row:
+        cache = reference_cache(sent.row)
+        cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
     return cache.lookup(prompt, _began(sent)).read_tokens
 
 
