@@ -5,6 +5,7 @@ Takes calls and steps with their usage, answers questions about them; knows no h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -106,11 +107,15 @@ def common(one: Sequence[Block], other: Sequence[Block]) -> int:
 
 
 def by_session(calls: Sequence[Sent]) -> Mapping[str, list[Sent]]:
-    """Session → its calls, in order of their starts."""
+    """Session → its calls, in order of their starts; where nobody named sessions, all calls of one file, or of one run, are one."""
     found: dict[str, list[Sent]] = {}
     for sent in calls:
-        found.setdefault(sent.exchange.session, []).append(sent)
+        found.setdefault(_NUMBER.sub("", sent.exchange.session), []).append(sent)
     return {name: sorted(mine, key=lambda sent: (sent.exchange.at, sent.index)) for name, mine in found.items()}
+
+
+_NUMBER = re.compile(r"#\d+$|(?<=^watch-[0-9a-f]{8})-\d+$|(?<=^proxy-[0-9a-f]{8})-(?:[a-z]+-)?\d+$")
+"""What readers (`calls.jsonl#2`), `watch` (`watch-1a2b3c4d-2`) and the proxy put behind a name for each conversation they tell apart."""
 
 
 def bytes_a_token(calls: Sequence[Sent]) -> float | None:
