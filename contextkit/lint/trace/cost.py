@@ -15,7 +15,7 @@ from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, UnknownModel
-from contextkit.lint.trace.cut import known_row
+from contextkit.lint.trace.cut import is_one_model, known_row
 from contextkit.lint.trace.rule import Sent, Step
 from contextkit.models import Model
 from contextkit.providers import PARSERS
@@ -101,7 +101,7 @@ def _parse(sent: Sent) -> Parsed | None:
 def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
     cache = reference_cache(step.after.row)
     for prompt, sent in (*_seeds(step, before), (before.prompt, step.before)):
-        if sent.row is step.after.row:  # another model finds nothing of it
+        if is_one_model(sent.row, step.after.row):  # another model finds nothing of it
             cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
     at = max(step.after.exchange.at, step.before.exchange.at)
     there = min(cache.lookup(before.prompt, at).read_tokens, after.prompt.n_tokens)
@@ -116,7 +116,7 @@ def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
 def _written(step: Step, prompt: Prompt, cache: PrefixCache[Prompt]) -> int:
     """Tokens that the call before left readable, for its own model where the later one is another."""
     sent = step.before
-    if sent.row is not step.after.row:
+    if not is_one_model(sent.row, step.after.row):
         cache = reference_cache(sent.row)
         cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
     return cache.lookup(prompt, _began(sent)).read_tokens
@@ -135,7 +135,7 @@ def _inside_block(step: Step, n_tokens: int) -> int:
 def _as_billed(step: Step, cost: Cost, n_tokens: int) -> Cost:
     """`cost` in the provider's tokens, and no more than it billed; what was lost to anything else is what the bill says."""
     was, now = _whole(step.before.usage), _whole(step.after.usage)
-    if was is None or now is None or step.before.exchange.error:
+    if was is None or now is None or step.before.exchange.error or not n_tokens:
         return cost
     prompt = now.prompt or 0
     lost = max(0, min(left_tokens(was, step.before.row), prompt) - (now.read or 0))
@@ -217,7 +217,7 @@ def _by_bills(step: Step) -> Cost | None:
     sent, usage, row = step.after, step.before.usage, known_row(step.after.exchange.model)
     if usage is None or usage.prompt is None or row is None:
         return None
-    left = left_tokens(usage, row) if step.before.row is step.after.row else 0
+    left = left_tokens(usage, row) if is_one_model(step.before.row, step.after.row) else 0
     there = left if step.gap_seconds < lifetime_seconds(usage, row) else 0
     billed = sent.usage or Usage(left, 0, 0, 0, 0)
     read = billed.read or 0

@@ -127,6 +127,16 @@ def _near(model: str, n_rows: int) -> Model | None:
     return exact or next(dated, None)
 
 
+def is_one_model(one: Model, other: Model) -> bool:
+    """Whether two rows are of one model: the same row, or one with its date and one without.
+
+    >>> is_one_model(MODELS["claude-sonnet-4-5"], MODELS["claude-sonnet-4-5-20250929"]), is_one_model(MODELS["gpt-5"], MODELS["gpt-5-mini"])
+    (True, False)
+    """
+    short, long = sorted((one.name, other.name), key=len)
+    return one is other or short == long or (long.startswith(f"{short}-") and _is_date(long[len(short) :]))
+
+
 def _is_date(rest: str) -> bool:
     return rest.strip("-@:").replace("-", "").replace(":", "").replace("v", "").isdigit() or rest in ("-latest", "-preview")
 
