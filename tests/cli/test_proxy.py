@@ -85,6 +85,18 @@ def rows_at(path: Path, n: int) -> Ledger:
     raise AssertionError(f"fewer than {n} rows")
 
 
+def test_what_a_provider_says_to_a_client_that_asked_is_recorded_too(server: LocalServer, tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "runs.jsonl"
+    with proxied(server.url, "--record", path) as proxy, proxy.claude() as claude:
+        first = claude.messages.create(**asked(1), diagnostics={"previous_message_id": None})
+        claude.messages.create(**asked(2, clock="10:31"), diagnostics={"previous_message_id": first.id})
+        rows_at(path, 2)
+        proxy.end()
+    ledger = Ledger.read(path)
+    assert [(remark.kind, remark.about, remark.text) for remark in ledger.remarks] == [("verdict", ledger[1].id, "system_changed")]
+    assert "= provider: system_changed" in run("lint", str(path)).out
+
+
 def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_path: Path, run: Run) -> None:
     path = tmp_path / "runs.jsonl"
     with proxied(server.url, "--record", path) as proxy, proxy.claude() as claude:

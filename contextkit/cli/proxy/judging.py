@@ -46,17 +46,22 @@ class _Open:
 
 
 class _Rows(Recording):
-    """Where the guard leaves the row of a call."""
+    """Where the guard leaves the row of a call, and what the provider said of it."""
 
-    __slots__ = ("row",)
+    __slots__ = ("remarks", "row")
 
     def __init__(self) -> None:
         self._ledger = None
         self.row: Exchange | None = None
+        self.remarks: list[Remark] = []
 
     def keep(self, exchange: Exchange, body: bytes) -> None:
         """Take it, with what the provider had kept of it put back."""
         self.row = replace(exchange, prompt=Bodies(body))
+
+    def remark(self, remark: Remark) -> None:
+        """Take it."""
+        self.remarks.append(remark)
 
 
 class Judging:
@@ -103,8 +108,9 @@ class Judging:
         remarks = [Remark("repair", exchange.id, _undo(begun))] if begun.call.before is not None else []
         whole = exchange.prompt.request if isinstance(exchange.prompt, Bodies) else begun.body
         is_as_sent = bool(remarks) or whole is begun.body  # what was repaired is told by its places in the body that was sent
-        self._record(*remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redacted(whole))))
-        self._pending.append(replace(exchange, prompt=None))
+        said, self._rows.remarks = self._rows.remarks, []
+        self._record(*said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redacted(whole))))
+        self._pending.extend([*said, replace(exchange, prompt=None)])
         seen = next(self._judged)
         self._tally.add(seen)
         self._breaks.update(finding.code for finding in begun.findings)
