@@ -141,7 +141,7 @@ class Pairs:
         provider = self._provider(heard, fields, answer, model)
         prompt = Bodies(raw) if raw is not None else None
         yield from self._remarks(identity, session, lane, answer)
-        for name, part, asked, usage in self._bills(heard.line, answer, identity, lane, model, provider):
+        for name, part, asked, usage in self._bills(heard.line, answer, identity, lane, model, provider, fields):
             yield Exchange(name, session, part, *times, provider, asked, prompt, usage, None, error)
             prompt = None
         self.answered[identity] = session, lane
@@ -219,7 +219,7 @@ class Pairs:
             state.upstream = answer.upstream
 
     def _bills(
-        self, line: int, answer: Answer, identity: str, lane: str, model: str, provider: str
+        self, line: int, answer: Answer, identity: str, lane: str, model: str, provider: str, fields: Mapping[str, Any]
     ) -> Iterator[tuple[str, str, str, Usage | None]]:
         """Id, lane, model and bill: one, or one for each of several calls that the server made for this one."""
         steps = answer.counts.get("iterations")
@@ -229,6 +229,8 @@ class Pairs:
             kind = _text(step.get("type")) or "message"
             part = lane if kind in ("message", "compaction") else f"{lane} {kind}"
             usage = usage_of(step, lambda what: self.source.fault(line, what))
+            if usage is not None and usage.write_5m and "cacheDetails" not in step and _asks_for_an_hour(fields):
+                usage = replace(usage, write_5m=0, write_1h=usage.write_5m)  # Bedrock's sum says nothing of how long
             if usage is not None and answer.is_stream and not answer.has_ended:
                 usage = replace(usage, output=None)  # what a stream said of it before it was cut is no bill
             yield f"{identity}/{number}" if number > 1 else identity, part, _text(step.get("model")) or model, _at_home(usage, provider)
@@ -245,6 +247,17 @@ def _at_home(usage: Usage | None, provider: str) -> Usage | None:
     if usage is None or provider or usage.read is None or usage.write_5m is not None:
         return usage
     return Usage(usage.fresh, usage.read, 0, 0, usage.output)
+
+
+def _asks_for_an_hour(fields: Mapping[str, Any]) -> bool:
+    """Whether a Converse body has cache points, and each is to last an hour."""
+    messages = fields.get("messages")
+    tools = fields.get("toolConfig")
+    lists = [fields.get("system"), tools.get("tools") if isinstance(tools, dict) else None,
+             *(one.get("content") for one in (messages if isinstance(messages, list) else ()) if isinstance(one, dict))]  # fmt: skip
+    parts = (part for listed in lists if isinstance(listed, list) for part in listed if isinstance(part, dict))
+    lasts = [point.get("ttl") for part in parts if isinstance(point := part.get("cachePoint"), dict)]
+    return bool(lasts) and all(ttl == "1h" for ttl in lasts)
 
 
 def _written(source: Source) -> float:

@@ -369,3 +369,17 @@ def test_a_time_and_a_session_before_the_request_are_no_agent_trace(tmp_path: Pa
     known, records = records_at(str(tmp_path / "log.jsonl"))
     assert known.name == "request and response bodies"
     assert [record.session for record in records if isinstance(record, Exchange)] == ["s1"]
+
+
+@pytest.mark.parametrize(
+    ("ttl", "details", "expected"),
+    [("1h", {}, (0, 900)), ("5m", {}, (900, 0)), ("1h", {"cacheDetails": [{"ttl": "5m", "inputTokens": 900}]}, (900, 0))],
+)
+def test_what_bedrock_wrote_lasts_as_long_as_was_asked_where_its_bill_does_not_say(
+    ttl: str, details: dict[str, Any], expected: tuple[int, int], tmp_path: Path
+) -> None:
+    point = {"cachePoint": {"type": "default", "ttl": ttl}}
+    request = {"modelId": "anthropic.claude-sonnet-4-6", "messages": [{"role": "user", "content": [{"text": "hi"}, point]}]}
+    usage = {"inputTokens": 5, "outputTokens": 3, "cacheReadInputTokens": 0, "cacheWriteInputTokens": 900, **details}
+    (found,) = calls(put(tmp_path / "a", {"at": AT, "request": request, "response": {"usage": usage}}))
+    assert found.usage is not None and (found.usage.write_5m, found.usage.write_1h) == expected

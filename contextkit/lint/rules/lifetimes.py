@@ -49,7 +49,16 @@ def pause_of(step: Step) -> str:
 
 
 def _shortest(sent: Sent) -> int:
-    return min((mark.ttl_seconds for mark in marks_of(sent)), default=sent.row.default_ttl_seconds)
+    return min((mark.ttl_seconds for mark in marks_of(sent)), default=_kept_for(sent))
+
+
+_RETENTIONS = {"in_memory": 3600, "in-memory": 3600, "24h": 86_400}
+"""`prompt_cache_retention` → seconds an entry is kept at most (https://developers.openai.com/api/docs/guides/prompt-caching)."""
+
+
+def _kept_for(sent: Sent) -> int:
+    """How long a cache without markers keeps an entry: as long as was asked for, else as the model's row says."""
+    return _RETENTIONS.get(str(sent.params.get("prompt_cache_retention")), sent.row.default_ttl_seconds)
 
 
 def _of_marks(step: Step, gap: float) -> Expired | None:
@@ -71,7 +80,8 @@ def _of_prefix(step: Step, gap: float) -> Expired | None:
     tokens = n_tokens(step.after, 0, end)
     if not row.provider or not is_known or not end or tokens < max(row.min_tokens, 2 * row.granularity_tokens):
         return None
-    return Expired(tokens, row.default_ttl_seconds, step.before.blocks[end - 1].path, _is_in_time(step, row.default_ttl_seconds))
+    ttl = _kept_for(step.before)
+    return Expired(tokens, ttl, step.before.blocks[end - 1].path, _is_in_time(step, ttl))
 
 
 def _is_in_time(step: Step, ttl: int) -> bool:

@@ -87,13 +87,19 @@ def _of_texts(was: str, now: str) -> set[Respelling] | None:
 
 
 def _of_json(was: str, now: str) -> set[Respelling] | None:
-    """Of two texts that are JSON objects or arrays; None where they are not, or differ."""
-    if was.lstrip()[:1] not in ("{", "[") or now.lstrip()[:1] not in ("{", "["):
+    """Of two texts that hold a JSON object or array, perhaps between equal words; None where they do not, or differ."""
+    start = _OPENING.search(was)
+    if start is None or not now.startswith(was[: start.start()]):
         return None
     try:
-        return between(json.loads(was), json.loads(now))
+        (one, end), (other, stop) = (_DECODER.raw_decode(text, start.start()) for text in (was, now))
     except (ValueError, RecursionError):
         return None  # no JSON: they are compared as texts
+    return between(one, other) if was[end:].strip() == now[stop:].strip() else None
+
+
+_OPENING = re.compile(r"[{\[]")
+_DECODER = json.JSONDecoder()
 
 
 _ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\/")

@@ -164,7 +164,13 @@ def is_front(change: Change) -> bool:
     if change.level == "system":
         return True
     is_near = change.level == "messages" and all(block.message <= 1 and block.type == "text" and block.role in _ASKING for block in blocks)
-    return is_near and bool(change.now) and (not change.was or edited(change).share >= _EDITED)
+    return is_near and bool(change.now) and (not change.was or edited(change).share >= _EDITED or _keeps_heading(change))
+
+
+def _keeps_heading(change: Change) -> bool:
+    """Whether the same heading stands over other words: what is recalled anew."""
+    was, now = (text.partition("\n")[0].strip() for text in texts_of(change))
+    return len(change.was) == len(change.now) and was == now and bool(_HEADING.match(was))
 
 
 def varies_in(pattern: re.Pattern[str], change: Change) -> bool:

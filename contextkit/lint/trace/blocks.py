@@ -115,7 +115,8 @@ def type_in(value: Json, kinds: Mapping[str, str]) -> str:
     kind = value.get("type")
     if isinstance(kind, str):
         return kinds.get(kind) or next((name for ending, name in _ENDINGS.items() if kind.endswith(ending)), kind)
-    return next((kinds[key] for key in value if key in kinds), next(iter(value), "text"))
+    named = [key for key in kinds if key in value]  # the first that holds something: a thought is a text that says so
+    return next((kinds[key] for key in named if value[key]), kinds[named[0]] if named else next(iter(value), "text"))
 
 
 _ENDINGS = {"_call_output": "result", "_tool_result": "result", "_call": "call", "_tool_use": "call"}

@@ -93,7 +93,7 @@ def _parse(sent: Sent) -> Parsed | None:
     if parser is None or row is None:
         return None
     try:
-        return parser({**sent.body, "model": row.name})
+        return parser({**sent.body, "modelId" if sent.wire == "bedrock_converse" else "model": row.name})
     except (ContextKitError, TypeError, ValueError, KeyError, AttributeError, RecursionError):
         return None  # what its endpoint would refuse has no price; the finding says so by having none
 

@@ -181,9 +181,9 @@ def _is_responses(fields: Mapping[str, Json]) -> bool:
 # Gemini -------------------------------------------------------------------------------------------------------------------
 
 _GEMINI = {
-    "thought": "thinking", "thoughtSignature": "text", "text": "text", "inlineData": "image", "inline_data": "image",
-    "fileData": "document", "file_data": "document", "functionCall": "call", "function_call": "call", "functionResponse": "result",
-    "function_response": "result",
+    "thought": "thinking", "text": "text", "inlineData": "image", "inline_data": "image", "fileData": "document", "file_data": "document",
+    "functionCall": "call", "function_call": "call", "functionResponse": "result", "function_response": "result",
+    "thoughtSignature": "text",
 }  # fmt: skip
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 

@@ -38,6 +38,7 @@ from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.callsites import in_any_case, is_nothing, last_name, text_of
 from contextkit.lint.rules.marking import AnyFunction, resolved, says
 from contextkit.lint.rules.marks import estimated
+from contextkit.lint.rules.settings import CLAUDE_WIRES
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -225,17 +226,18 @@ def _handed_on(node: ast.AST) -> Iterable[ast.expr | None]:
 
 
 def _too_few(sent: Sent) -> Evidence | None:
-    """Anthropic's input leaves out what was cached: a long prompt with few input tokens and no cached ones has lost them."""
+    """Anthropic's and Bedrock's input leaves out what was cached: a long prompt with few input tokens and no cached ones has lost them."""
     usage = sent.usage
-    if usage is None or sent.wire != "anthropic_messages" or usage.read != 0 or usage.write_5m or usage.write_1h or sent.exchange.error:
+    if usage is None or sent.wire not in CLAUDE_WIRES or usage.read or usage.write_5m or usage.write_1h or sent.exchange.error:
         return None
     if any(block.type in _WEIGHTLESS for block in sent.blocks):
         return None
     expected = estimated(sent)
     if expected < _LEAST_TOKENS or not 0 < counted(usage) < _FAR_TOO_FEW * expected:
         return None
-    return Evidence(f"the bill names {counted(usage):,} tokens for a prompt of about {expected:,} and says that nothing was cached: the "
-                    "cached counters were lost on the way", path="usage")  # fmt: skip
+    said = "nothing of the cache" if usage.read is None else "that nothing was cached"
+    return Evidence(f"the bill names {counted(usage):,} tokens for a prompt of about {expected:,} and says {said}: "
+                    "the cached counters were lost on the way", path="usage")  # fmt: skip
 
 
 HAZARD = Hazard(

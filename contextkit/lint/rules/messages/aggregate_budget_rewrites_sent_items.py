@@ -63,7 +63,7 @@ def _squeezed(step: Step, change: Change) -> Evidence | None:
     cut = [pair for one in step.changes if one.level == "messages" for pair in _cut(one)]
     lost = sum(len(was.body) - len(now.body) for was, now in cut)
     new = max((size([block]) for block in tail(step)), default=0)
-    if new < max(_LARGE, lost // 3) or 4 * lost < new or _goes_on(step, cut):
+    if new < max(_LARGE, lost // 3) or _goes_on(step, cut) or _is_fade(step, cut, new):
         return None
     return Evidence(f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}")
 
@@ -78,6 +78,14 @@ def _goes_on(step: Step, cut: list[tuple[Block, Block]]) -> bool:
     first = cut[0][0].path
     earlier = takewhile(lambda block: block.path != first, messages(step.before))
     return any(_ending(block) in marks for block in earlier if block.type == cut[0][0].type)
+
+
+def _is_fade(step: Step, cut: list[tuple[Block, Block]], new: int) -> bool:
+    """Whether newer results of the same size were left alone, and what came is none out of the usual: only age was asked."""
+    kind, last = cut[0][0].type, max(was.message for was, _ in cut)
+    alike = [block for block in messages(step.before) if block.type == kind and len(block.body) >= _LARGE]
+    usual = sorted(len(block.body) for block in alike)[len(alike) // 2] if alike else 0
+    return new < 2 * usual and any(block.message > last for block in alike)
 
 
 def _ending(block: Block) -> str:

@@ -50,6 +50,8 @@ from contextkit.lint.source.rule import Flow
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SHORT = re.compile(r"\b(?=\w*\d)\w{1,64}\b")
+_LINE = 120
+"""Characters of a line that says one thing."""
 """What is an id only below a label that says so."""
 
 
@@ -60,9 +62,14 @@ def _id(step: Step, change: Change) -> Evidence | None:
 
 
 def _counter(step: Step, change: Change) -> Evidence | None:
-    if not varies_in(_SHORT, change) or not is_about(change, "id"):
+    if not varies_in(_SHORT, change) or not (is_about(change, "id") or _names_id(edited(change).was)):
         return None
     return Evidence(f"{front_name(change)} differs only in what stands under a label that names an id")
+
+
+def _names_id(line: str) -> bool:
+    """Whether a short line itself names one: `<!-- build 4283fef -->`."""
+    return len(line) <= _LINE and bool(ABOUT["id"].search(line))
 
 
 def _id_put_in(step: Step, change: Change) -> Evidence | None:
