@@ -46,7 +46,6 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.history import gone
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
@@ -62,19 +61,26 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.trace.blocks import spelled, text_of
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 
 def _stripped(step: Step, change: Change) -> Evidence | None:
-    lost = gone(change)
+    left, kept = set(map(_unsigned, change.now)), set(map(_unsigned, change.was))
+    lost = [block for block in change.was if _unsigned(block) not in left]
     if change.level != "messages" or not lost or any(block.type != "thinking" for block in lost):
         return None
-    kept = {block.body for block in change.was}
-    if any(block.body not in kept and block.type != "thinking" for block in change.now):
+    if any(_unsigned(block) not in kept and block.type != "thinking" for block in change.now):
         return None
-    fate = "changed" if any(block.body not in kept for block in change.now) else "left"
+    fate = "changed" if any(_unsigned(block) not in kept for block in change.now) else "left"
     return Evidence(f"the thinking of earlier turns {fate}, {len(lost)} block{'s' * (len(lost) > 1)}", lost[0].path)
+
+
+def _unsigned(block: Block) -> bytes:
+    """Its bytes without the signature of the thoughts behind it, which Gemini puts on calls and texts."""
+    if block.type == "thinking" or not isinstance(block.value, dict) or "thoughtSignature" not in block.value:
+        return block.body
+    return spelled({name: value for name, value in block.value.items() if name != "thoughtSignature"})
 
 
 def _cut(step: Step, change: Change) -> Evidence | None:
