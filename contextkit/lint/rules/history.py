@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+import orjson
+
 from contextkit.canonical import Json
 from contextkit.lint.rules.shapes import texts_of
 from contextkit.lint.trace.blocks import text_of
@@ -18,6 +20,7 @@ MEDIA = frozenset({"image", "document", "video", "audio", "input_audio", "file"}
 """Types of blocks that hold no words of their own."""
 _WORDS = frozenset({"text", "thinking", "call"})
 """Types of blocks in which no picture stands."""
+_PLAIN = frozenset({"type", "text"})
 _PICTURES = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
 
 
@@ -38,14 +41,28 @@ def messages(sent: Sent) -> list[Block]:
 
 def gone(change: Change) -> list[Block]:
     """Blocks that stood there and do not any more."""
-    left = bodies(change.now)
-    return [block for block in change.was if block.body not in left]
+    left = {*map(_said, change.now)}
+    return [block for block in change.was if _said(block) not in left]
 
 
 def come(change: Change) -> list[Block]:
     """Blocks that stand there and did not."""
-    known = bodies(change.was)
-    return [block for block in change.now if block.body not in known]
+    known = {*map(_said, change.was)}
+    return [block for block in change.now if _said(block) not in known]
+
+
+def stays(step: Step, block: Block) -> bool:
+    """Whether the later call still has a block of the earlier one in its message."""
+    return any(one.message == block.message and _said(one) == _said(block) for one in messages(step.after))
+
+
+def _said(block: Block) -> bytes:
+    """Its bytes; of a part that is nothing but text, those of the string that stands in its place where no other part does."""
+    if block.type != "text" or not block.body.startswith(b"{"):
+        return block.body
+    value = orjson.loads(block.body)
+    is_bare = isinstance(value.get("text"), str) and value.keys() <= _PLAIN
+    return orjson.dumps(value["text"]) if is_bare else block.body
 
 
 def model_of(sent: Sent) -> str:
@@ -77,11 +94,14 @@ def tail(step: Step) -> list[Block]:
 
 
 def floated(step: Step, change: Change) -> Sequence[Block]:
-    """Blocks at the end of the earlier call that stand at the end of the later one, with an answer put in before them."""
-    if change.was or not any(map(is_answer, change.now)):
+    """Blocks at the end of the earlier call that the newest message of the later one has, while what stood beside them was answered."""
+    if gone(change) or not any(map(is_answer, change.now)):
         return ()
-    rest = step.before.blocks[change.at :]
-    return rest if rest and _agree(rest, step.after.blocks[-len(rest) :]) else ()
+    stayed = {*map(_said, change.now)}
+    rest = [block for block in step.before.blocks[change.at + len(change.was) :] if _said(block) not in stayed]
+    newest = [block for block in step.after.blocks if block.message == last_message(step.after)]
+    places = (step.after.blocks[-len(rest) :], newest)
+    return rest if rest and any(len(rest) <= len(place) and _agree(rest, place) for place in places) else ()
 
 
 def is_answer(block: Block) -> bool:

@@ -17,7 +17,7 @@ from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Sent, Step
 
 SERVER_TOOL = re.compile(
-    r"^(?:web_search|web_fetch|code_execution|code_interpreter|file_search|google_?search|url_?context|x_search|image_generation)",
+    r"^(?:web_search|web_fetch|code_?execution|code_?interpreter|file_?search|google_?search|url_?context|x_search|image_generation)",
     re.IGNORECASE,
 )
 """Types of tools that the provider runs itself."""

@@ -36,6 +36,7 @@ from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
+from contextkit.lint.rules.lifetimes import expired
 from contextkit.lint.rules.marks import reach
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
@@ -74,6 +75,8 @@ def _billed_again(step: Step) -> Evidence | None:
     usage = step.after.usage
     if usage is None or usage != step.before.usage or not usage.output or counted(usage) == 0 or step.changes:
         return None
+    if expired(step):
+        return None  # what the first wrote was over: a second call wrote it again
     is_same = len(step.after.blocks) == len(step.before.blocks) == reach(step).shared
     has_written = bool(usage.write_5m or usage.write_1h)
     if not is_same or not (has_written or step.gap_seconds == 0):

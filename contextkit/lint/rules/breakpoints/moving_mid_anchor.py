@@ -36,7 +36,7 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.history import has_thinking
+from contextkit.lint.rules.history import has_thinking, stays
 from contextkit.lint.rules.marking import MARKER_KEYS, is_marker_target, resolved
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_tokens, reach, was_marked
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -66,6 +66,8 @@ def _new_anchor(step: Step) -> Evidence | None:
     if not has_markers(step.after) or (step.after.row.strips_thinking and has_thinking(step.before)):
         return None  # blocks behind thoughts that were taken out are others now
     old = [mark for mark in marks_of(step.before) if in_messages(step.before, mark)]
+    if not all(stays(step, step.before.blocks[mark.index]) for mark in old):
+        return None  # the markers follow the ends of messages, and one of those ends has left
     seen = reach(step)
     inside = [mark for mark in marks_of(step.after) if in_messages(step.after, mark) and mark.index < seen.shared]
     moved = next((mark for mark in inside if not was_marked(step, mark.index)), None)

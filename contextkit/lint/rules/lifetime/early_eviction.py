@@ -42,7 +42,7 @@ _ABOUT = 1.2
 
 
 def _gone_early(step: Step) -> Evidence | None:
-    got, there, start = read(step.after), left_by(step.before), began(step.before)
+    got, there, start = read(step.after), _left(step), began(step.before)
     if got is None or start is None or not has_markers(step.after) or there - got < _LEAST_TOKENS or not is_kept(step):
         return None
     seen, lasts = reach(step), {mark.index: mark.ttl_seconds for mark in marks_of(step.before)}
@@ -53,6 +53,11 @@ def _gone_early(step: Step) -> Evidence | None:
         return None
     return Evidence(f"{step.gap_seconds:,.0f} s after the call before, within the lifetime and with the same bytes, {there - got:,} tokens "
                     "were not there any more", path=step.before.blocks[seen.last].path)  # fmt: skip
+
+
+def _left(step: Step) -> int:
+    """What the call before left: no more than its prompt, of which a server tool's bill adds up several readings."""
+    return min(left_by(step.before), n_tokens(step.after, 0, len(step.before.blocks)))
 
 
 def _is_edited(step: Step) -> bool:

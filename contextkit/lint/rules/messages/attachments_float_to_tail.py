@@ -44,7 +44,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.history import MEDIA, floated, gone, messages
+from contextkit.lint.rules.history import MEDIA, floated, is_answer, messages, stays
 from contextkit.lint.rules.syntax import last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
@@ -55,14 +55,23 @@ _LARGE = 1_000
 
 
 def _floated(step: Step, change: Change) -> Evidence | None:
-    lost = {block.body: block for block in gone(change) if _is_attachment(block)} if change.level == "messages" else {}
     floats = [block for block in floated(step, change) if _is_attachment(block)]
     if floats:
         return Evidence(f"{len(floats)} attachment{'s' * (len(floats) > 1)} moved on to the newest message", floats[0].path)
-    moved = [block for block in messages(step.after) if block.body in lost and block.message > lost[block.body].message]
+    moved = _moved(step, change) if change.level == "messages" else []
     if not moved:
         return None
-    return Evidence(f"{len(moved)} attachment{'s' * (len(moved) > 1)} moved from {lost[moved[0].body].path} to {moved[0].path}")
+    was, now = moved[0]
+    return Evidence(f"{len(moved)} attachment{'s' * (len(moved) > 1)} moved from {was.path} to {now.path}")
+
+
+def _moved(step: Step, change: Change) -> list[tuple[Block, Block]]:
+    """Attachments that left their message, each with itself in a later one, an answer between: two messages made of one are no move."""
+    after = messages(step.after)
+    lost = {block.body: block for block in change.was if _is_attachment(block) and not stays(step, block)}
+    answers = [block.message for block in after if is_answer(block)] if lost else []
+    pairs = [(lost[block.body], block) for block in after if block.body in lost]
+    return [(was, now) for was, now in pairs if any(was.message < answer < now.message for answer in answers)]
 
 
 def _is_attachment(block: Block) -> bool:

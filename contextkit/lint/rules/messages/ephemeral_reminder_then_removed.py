@@ -47,7 +47,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keywords
-from contextkit.lint.rules.history import come, floated, gone, last_message
+from contextkit.lint.rules.history import come, floated, gone, last_message, stays
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, keyword, last_name, model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
@@ -62,13 +62,15 @@ def _removed(step: Step, change: Change) -> Evidence | None:
     """Text of what was the newest message is gone, and nothing new stands in its place."""
     if change.level != "messages" or not change.was or not _was_newest(step, change):
         return _moved_on(step, change)
-    lost = gone(change)
+    lost = [block for block in gone(change) if not stays(step, block)]
     new = [block for block in come(change) if not lost or block.message <= lost[-1].message]  # what the user says next is no replacement
     is_block = bool(lost) and not new and all(block.type == "text" and block.role != "assistant" for block in lost)
     is_part = len(lost) == len(new) == 1 and _is_less(lost[0], new[0])
     if not is_block and not is_part:
         return None
     n_characters = sum(len(text_of(block)) for block in lost) - sum(len(text_of(block)) for block in new)
+    if n_characters <= 0:
+        return None
     return Evidence(f"{n_characters:,} characters that the newest message of the call before carried are not in it any more")
 
 

@@ -44,6 +44,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+import orjson
+
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA
 from contextkit.lint.rules.shapes import differing_strings, paired
@@ -66,7 +68,8 @@ def _encoded(step: Step, change: Change) -> Evidence | None:
 
 def _is_re_encoded(was: Block, now: Block) -> bool:
     """Whether only data differs: strings without blanks inside of a picture or a result that holds one."""
-    found = differing_strings(was.value, now.value) if was.type == now.type else None
+    values = orjson.loads(was.body), orjson.loads(now.body)  # without markers, which come and go
+    found = differing_strings(*values) if was.type == now.type else None
     is_media = was.type in MEDIA or any(word in was.body for word in (b'"image', b"data:image", b'"inline_data', b'"inlineData'))
     data = [pair for pair in found or () if any(map(_is_data, pair))]
     return is_media and bool(data) and all("/" in one for one, other in found or () if (one, other) not in data)

@@ -41,14 +41,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.history import MEDIA, bodies, come, gone, is_restored, messages
+from contextkit.lint.rules.history import MEDIA, come, gone, is_restored, messages
 from contextkit.lint.rules.syntax import model_calls, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _FAULTS = re.compile(r"invalid|bad_?request|unprocessable|unsupported|too_large|\b4(?:00|13|22)\b", re.IGNORECASE)
 """Errors that say something about the request; a call that was given up or met a busy server says nothing."""
@@ -66,13 +66,19 @@ def _alternates(step: Step, change: Change) -> Evidence | None:
     """A block that came back, or one that goes for the second time."""
     if change.level != "messages" or len(step.earlier) < 2 or (change.was and change.now and not _has_media(change)):
         return None
-    touched = bodies([block for block in (*come(change), *gone(change)) if block.type in MEDIA])
-    is_back = not change.was and is_restored(step, change)
-    older = [bodies(messages(sent)) for sent in step.earlier[-4:-1]]
-    is_second = bool(touched) and any(touched <= one for one in older) and any(not touched & one for one in older)
-    if not is_back and not is_second:
+    moved = [block for block in (*come(change), *gone(change)) if block.type in MEDIA]
+    is_back = not gone(change) and is_restored(step, change)
+    if not is_back and not (moved and _is_in_turn(step, moved)):
         return None
-    return Evidence(f"{(change.now or change.was)[0].type} is there and not there in turn, from call to call")
+    return Evidence(f"{(moved or change.now)[0].type} is there and not there in turn, from call to call")
+
+
+def _is_in_turn(step: Step, moved: Sequence[Block]) -> bool:
+    """Whether blocks were sent, then left out, then sent in the same message again: what came late and went once is not that."""
+    wanted = {(block.body, block.message) for block in moved}
+    calls = [{(block.body, block.message) for block in messages(sent)} for sent in (*step.earlier[-4:], step.after)]
+    held = ["1" if wanted <= one else "0" for one in calls if wanted <= one or not wanted & one]
+    return bool(re.search("10+1", "".join(held)))
 
 
 def _has_media(change: Change) -> bool:

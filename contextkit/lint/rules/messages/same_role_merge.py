@@ -47,32 +47,52 @@ contextkit does this once, in the log: what has become a segment is not joined w
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import same_words
 from contextkit.lint.rules.syntax import inside, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Sent, Step
 
 
 def _merged(step: Step, change: Change) -> Evidence | None:
-    if change.level != "messages" or not change.was or not change.now or not _is_regrouped(change) or not same_words(change):
+    change = change if change.now else _with_next(step, change)
+    if change.level != "messages" or not change.was or not change.now or not _is_alike(change) or not same_words(change):
         return None
-    was, now = _n_messages(change.was), _n_messages(change.now)
+    was, now = _n_messages(step, change)
+    if was == now and len(change.was) == len(change.now):
+        return None
     n, m, what = (was, now, "messages of one role") if was != now else (len(change.was), len(change.now), "text blocks of one message")
     return Evidence(f"{n} {what} became {m} with the same words")
 
 
-def _is_regrouped(change: Change) -> bool:
+def _with_next(step: Step, change: Change) -> Change:
+    """The end of a message that seems gone, beside the same blocks at the front of the next message, where they are."""
+    behind = step.after.blocks[change.at : change.at + len(change.was)] if change.is_first else ()
+    return replace(change, now=tuple(behind)) if [one.body for one in behind] == [one.body for one in change.was] else change
+
+
+def _is_alike(change: Change) -> bool:
+    """Whether one role says all of it, in text, or in blocks that kept their bytes."""
     blocks = (*change.was, *change.now)
-    is_plain = all(block.type == "text" for block in blocks) and len({block.role for block in blocks}) == 1
-    return is_plain and (len(change.was) != len(change.now) or _n_messages(change.was) != _n_messages(change.now))
+    is_text = all(block.type == "text" for block in blocks)
+    return len({block.role for block in blocks}) == 1 and (is_text or [one.body for one in change.was] == [one.body for one in change.now])
 
 
-def _n_messages(blocks: tuple[Block, ...]) -> int:
-    return len({block.message for block in blocks})
+def _n_messages(step: Step, change: Change) -> tuple[int, int]:
+    """Messages that both sides stand in, the one before them counted where one side goes on in it."""
+    was, now = (_begins(sent, blocks) for sent, blocks in ((step.before, change.was), (step.after, change.now)))
+    before = int(not (was[0] and now[0]))
+    return sum(was) + before, sum(now) + before
+
+
+def _begins(sent: Sent, blocks: Sequence[Block]) -> list[bool]:
+    """For each of its neighbouring blocks, whether a message begins with it."""
+    at = next(i for i, block in enumerate(sent.blocks) if block is blocks[0])
+    return [i == 0 or sent.blocks[i - 1].message != sent.blocks[i].message for i in range(at, at + len(blocks))]
 
 
 # In code --------------------------------------------------------------------------------------------------------------------------
@@ -117,6 +137,6 @@ def _is_joined(node: ast.AST) -> bool:
 HAZARD = Hazard(
     "CKM12", "same-role-merge", "A", "warning",
     source=(Pattern((ast.If,), _coalesced, ("role",), tested=(("role",),)),),
-    requests=(RequestRule("change", _merged, 13),),
+    requests=(RequestRule("change", _merged, 4),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

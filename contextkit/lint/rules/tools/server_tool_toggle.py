@@ -76,13 +76,19 @@ def _cited(step: Step, change: Change) -> Evidence | None:
 
 
 def _uncited(block: Block) -> Json:
-    value = orjson.loads(block.body)
+    value = _document(orjson.loads(block.body))
     is_document = isinstance(value, dict) and "source" in value
     return {key: item for key, item in value.items() if key != "citations"} if is_document else block.body.hex()
 
 
+def _document(value: Json) -> Json:
+    """A document without what Bedrock wraps it in: `{"document": {…}}`."""
+    return value["document"] if isinstance(value, dict) and "document" in value else value
+
+
 def _is_cited(block: Block) -> bool:
-    citations = block.value.get("citations") if isinstance(block.value, dict) and block.type == "document" else None
+    value = _document(block.value)
+    citations = value.get("citations") if isinstance(value, dict) and block.type == "document" else None
     return isinstance(citations, dict) and bool(citations.get("enabled"))
 
 
