@@ -111,10 +111,10 @@ def test_nothing_a_provider_would_not_take_is_kept(context: Context, value: Any)
 
 @pytest.mark.parametrize("value", [None, 5, "anthropic", object()], ids=range(4))
 def test_a_provider_is_an_adapter(context: Context, value: Any) -> None:
-    provider, context.provider = context.provider, value
-    refused(context.request)
-    refused(context.retool, [])
-    context.provider = provider
+    provider = context.provider
+    refused(setattr, context, "provider", value)
+    refused(context.switch, value)
+    assert context.provider is provider
 
 
 @pytest.mark.parametrize("value", NO_TEXT, ids=range(len(NO_TEXT)))
@@ -217,7 +217,25 @@ def test_what_is_no_reply_no_stream_no_client(context: Context, value: Any) -> N
     refused(context.request().stream, value)
     if value not in ("x", [], {}):
         refused(context.stream, value)
+    if value is not None:
+        for act in (context.receive, context.stream, context.failed):
+            refused(act, {}, value)
     refused(context.result, value, "x")
+
+
+@pytest.mark.parametrize("value", [None, 0, -1, True, 1.5, "abc", b"abc", "", [], {}, {"a": 1}, [""], object()], ids=range(13))
+def test_a_fan_out_is_of_tasks_or_a_number(context: Context, value: Any) -> None:
+    refused(context.fan_out, value)
+
+
+@pytest.mark.parametrize("value", [3, "noon", 1.5, [], object()], ids=range(5))
+def test_a_clock_is_asked_for_the_time(value: Any, tmp_path: Path) -> None:
+    refused(Log, clock=value)
+    refused(Context, PROVIDERS["anthropic"](), clock=value)
+    refused(Context, PROVIDERS["anthropic"](), log=Log(), clock=value)
+    refused(Log.open, tmp_path / "log.jsonl", value)
+    refused(Context.open, tmp_path / "run", PROVIDERS["anthropic"](), clock=value)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("value", ["x", 1.5, object(), [], {}, 99, -99, b"x"], ids=range(8))

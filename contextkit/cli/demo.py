@@ -14,6 +14,7 @@ import click
 
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.canonical import canonical
+from contextkit.cli.terminal.streams import for_programs, interruptible
 from contextkit.errors import UsageError
 from contextkit.ledger.summary import Summary
 
@@ -36,7 +37,10 @@ def command(folder: str, model: str, turns: int | None, masking: bool, as_json: 
     contextkit demo --masking
     """
     _check(model)
-    _masked(model, turns or 200, as_json) if masking else _three_ways(folder, model, turns or 28, as_json)
+    if as_json:
+        for_programs()
+    with interruptible("the ways are compared when all are done; no figures"):
+        _masked(model, turns or 200, as_json) if masking else _three_ways(folder, model, turns or 28, as_json)
 
 
 def _masked(model: str, turns: int, as_json: bool) -> None:

@@ -6,13 +6,13 @@ without a word; none of them with a traceback.
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from typing import Any
 
 import click
 
+from contextkit.cli.terminal.streams import check_output, complain, give_up_output
 from contextkit.errors import ContextKitError
 
 COMMANDS = {
@@ -52,7 +52,7 @@ class _Group(click.Group):
         except BrokenPipeError:
             raise click.exceptions.Exit(_left()) from None
         except OSError as error:
-            raise click.UsageError(f"{error.filename or 'input or output'}: {error.strerror or error}") from None
+            raise click.UsageError(_refused(error)) from None
 
 
 @click.command(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -79,15 +79,17 @@ def cli() -> None:
 def main() -> None:
     """Entry point: leaves with 2 and one line for what the caller can mend, with 130 for Ctrl-C."""
     try:
+        check_output()
         code = cli.main(sys.argv[1:] or ["--help"], standalone_mode=False) or 0
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except click.ClickException as error:
-        click.echo(f"contextkit: {' '.join(error.format_message().split())}", err=True)
-        code = 2
+        code = _mistaken(error.format_message())
     except (BrokenPipeError, SystemExit):  # the latter is how rich's console says it (rich.console.Console.on_broken_pipe)
         code = _left()
+    except OSError as error:
+        code = _mistaken(_refused(error))
     except Exception as error:
         if not str(error).endswith("KeyboardInterrupt: "):  # so pydantic tells of Ctrl-C while it builds an SDK's types: as a SchemaError
             raise
@@ -95,9 +97,32 @@ def main() -> None:
     sys.exit(code)
 
 
+def _refused(error: OSError) -> str:
+    """What the system refuses, and where."""
+    return f"{error.filename or 'input or output'}: {error.strerror or error}"
+
+
+def _mistaken(what: str) -> int:
+    """One line about what the caller can mend."""
+    complain(f"contextkit: {' '.join(what.split())}")
+    if not _is_flushed():
+        give_up_output()
+    return 2
+
+
+def _is_flushed() -> bool:
+    """Whether what was printed is out; where the output takes nothing (a full disk) Python would complain once more at exit."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        return False
+    return True
+
+
 def _left() -> int:
-    """Whoever read our output has gone (`| head -1`): say nothing more, not even at exit. What a shell calls such an end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Whoever read our output has gone (`| head -1`): say nothing more. What a shell calls such an end."""
+    give_up_output()
     return 141
 
 

@@ -11,6 +11,7 @@ import click
 
 from contextkit.canonical import Json, canonical
 from contextkit.cli.terminal.counter import counter
+from contextkit.cli.terminal.streams import interruptible
 from contextkit.errors import LogCorrupt, UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
 
 MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-5.6-sol", "openai-responses": "gpt-5.6-sol"}
 """Provider → the model asked where none is named."""
+_MAKERS = {"anthropic": "anthropic", "openai-chat": "openai", "openai-responses": "openai"}
+"""Provider → whose models the local provider answers for at its endpoint."""
 SMALL_TOKENS = 250
 """Results above this are offloaded where nothing is said: in the recorded session nine tenths of the bytes of all results."""
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 20_000}
 """Thinking level of a recording → tokens; a model that takes efforts gets the level itself."""
+_NOTHING = "a session is replayed whole or not at all; no figures"
+"""Said after Ctrl-C."""
 MAX_TOKENS = 21_000
 """The most that the typed methods send without streaming, rounded."""
 
@@ -52,11 +57,12 @@ def command(
     """
     asked = model or MODELS[name]
     if is_offloaded:
-        _offloaded(path, name, asked, via, above_tokens or SMALL_TOKENS, folder, as_json)
+        with interruptible(_NOTHING):
+            _offloaded(path, name, asked, via, above_tokens or SMALL_TOKENS, folder, as_json)
         return
     if above_tokens is not None or folder is not None:
         raise UsageError("--above-tokens and --memory say how results are offloaded: give --offload as well")
-    with counter(is_shown=not as_json) as tell:
+    with interruptible(_NOTHING), counter(is_shown=not as_json) as tell:
         _, ledger = replayed(path, name, asked, via, _told(tell))
     summary = summarise(ledger)
     if as_json:
@@ -81,14 +87,16 @@ def replayed(
     from contextkit.cli.replaying import Clock, Replay
     from contextkit.cli.roads import ROADS
     from contextkit.importers.pi import read_pi
+    from contextkit.models import model_named
 
-    build = provider_of(name)
-    provider = build(model, "off")
-    if provider.model.provider != provider.name:
-        owner = provider.model.provider
+    owner = model_named(model).provider
+    if owner != _MAKERS[name]:
         raise UsageError(f"--provider {name} has no {model}: it is a model of {owner}; leave --model out for {MODELS[name]}")
+    if Path(path).is_dir():
+        raise UsageError(f"{path} is a folder: give one session file in it")
+    build = provider_of(name)
     recording = read_pi(path)
-    with ROADS[via](provider.wire) as road:
+    with ROADS[via](build(model, "off").wire) as road:
         return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe, memory).run()
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from contextkit.cli.terminal.streams import check_file, complain, for_programs
+
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
     from contextkit.ledger.judged import Judged, Judging
@@ -99,8 +101,10 @@ def command(
     contextkit report session.jsonl --json
     """
     options = Options(by or "", since, until, session, _face(faces), _writable(html, paths))
+    if options.face != "terminal":
+        for_programs()
     if to or engine:
-        _ledgers(paths, options, to, is_follow=follow)
+        _ledgers(paths, options, to, engine, is_follow=follow)
         return
     if follow:
         _follow(paths, options)
@@ -128,8 +132,9 @@ def _face(faces: Sequence[str]) -> str:
 
 
 def _writable(html: str | None, paths: Sequence[str]) -> str | None:
-    """The page's place, tried before anything is read; never one of the recordings."""
+    """The page's place, tried before anything is read; never one of the recordings, nor standard output."""
     if html is not None:
+        check_file("--html", html)
         if any(Path(path).exists() and Path(html).exists() and Path(path).samefile(html) for path in paths):
             raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
         is_new = not Path(html).exists()
@@ -143,8 +148,10 @@ def _writable(html: str | None, paths: Sequence[str]) -> str | None:
     return html
 
 
-def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, *, is_follow: bool) -> None:
+def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: str | None, *, is_follow: bool) -> None:
     """One ledger out of the recordings, or the sums of ledgers by another engine."""
+    if to:
+        _check_whole(options, to, engine)
     if is_follow or options.html or options.since is not None or options.until is not None or options.session:
         raise click.UsageError("--to and --engine take all calls: leave out --follow, --html, --since, --until and --session")
     if to:
@@ -164,7 +171,16 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, *, is_fol
     contents = added(paths, options.by)
     _show(contents, Columns(), options)
     for file, _, what in contents.faults:
-        click.echo(f"{file}: {what}", err=True)
+        complain(f"{file}: {what}")
+
+
+def _check_whole(options: Options, to: str, engine: str | None) -> None:
+    """Raises a usage error for options that say how a report looks, where none is made."""
+    check_file("--to", to)
+    face = options.face if options.face != "terminal" else ""
+    given = [f"--{name}" for name in (face, options.by and "by", engine and "engine") if name]
+    if given:
+        raise click.UsageError(f"--to writes a ledger and reports nothing: leave out {' and '.join(given)}")
 
 
 def _read(paths: Sequence[str], options: Options, watch: Watch | None, title: str = "") -> tuple[Contents, Columns, Faults]:
@@ -240,7 +256,7 @@ def _show(contents: Contents, columns: Columns, options: Options) -> None:
 def _say(faults: Faults) -> None:
     """What was wrong with the recordings, apart from the report."""
     for fault in faults.kept:
-        click.echo(str(fault), err=True)
+        complain(str(fault))
     if len(faults) > len(faults.kept):
         click.echo(f"and {len(faults) - len(faults.kept)} more of the same", err=True)
 

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from contextkit.canonical import canonical
+from contextkit.cli.terminal.streams import check_file, complain
 from contextkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def _words(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str,
 
 
 def _page(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    check_file("--html", value)
     if value is not None and not Path(value).parent.is_dir():
         raise click.BadParameter(f"there is no folder {Path(value).parent}: make it first, or name another")
     return value
@@ -140,6 +142,8 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
     from contextkit.report.watching import watching
 
     options = Options(**given)
+    if options.per_session and not options.as_json:
+        raise UsageError("--per-session adds to what --json says: give --json as well")
     with watching() as watch:
         comparison = _compared(traces, options, watch)
         watch.finish()
@@ -192,13 +196,15 @@ def _given(names: Sequence[str]) -> str | None:
 def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watch) -> Comparison:
     """Hosted caches one after another."""
     from contextkit.simulator.compare import Comparison
-    from contextkit.simulator.hosted import replay_hosted
+    from contextkit.simulator.hosted import replay_hosted, why_no_price
 
     given: dict[str, Any] = {"servers": options.servers, "per_minute": options.per_minute}
     outcomes = []
     for cache in watch.parts(hosted):
         with watch.starting():
             outcomes.append(replay_hosted(ledger, cache, options.model, **given, watch=lambda calls: watch.share(calls, len(ledger))))
+        if outcomes and outcomes[-1].setting.cache == cache and outcomes[-1].cost_usd is None:
+            complain(f"{cache}: no dollars: {why_no_price(ledger, cache, options.model)}")
     return Comparison(_kept(outcomes, options), {}, ())
 
 
@@ -231,10 +237,11 @@ def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
 
 def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
     """The ledger of all files where they recorded token ids, None where none did; raises `UsageError` where only some did."""
+    from contextkit.importers.block_trace import STDIN
     from contextkit.importers.found import is_ledger, ledger_at
     from contextkit.simulator.selfhosted import has_tokens
 
-    asked = ((name, Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1])) for name in names)
+    asked = ((name, name != STDIN and Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1])) for name in names)
     found = dict(watch.stoppable(asked))
     if not any(found.values()):
         return None
@@ -303,8 +310,16 @@ def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[Bloc
         ledger = _joined([name], watch)
         requests = list(requests_of(ledger))
         if len(ledger) and not requests:
-            raise UsageError(f"{name}: neither block ids nor token ids, which is all that engines hold: use --cache anthropic or openai")
+            raise UsageError(f"{name}: neither block ids nor token ids, which is all that engines hold: {_instead(ledger)}")
         yield from watch.share(requests, len(requests))
+
+
+def _instead(ledger: Ledger) -> str:
+    """What can be asked of a ledger that has no ids."""
+    from contextkit.ledger.exchange import Outline
+
+    has_outlines = any(isinstance(exchange.prompt, Outline) for exchange in ledger)
+    return "use --cache anthropic or openai" if has_outlines else "contextkit whatif FILE works with bodies and bills"
 
 
 def _is_ledger(content: bytes) -> bool:

@@ -5,7 +5,7 @@ It has no rule of its own: bytes are shared by the log and the tracks, what each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +13,7 @@ from typing import Any, Self
 from contextkit.canonical import parse
 from contextkit.context.conversation import Conversation
 from contextkit.context.fan_out import FanOut
+from contextkit.errors import UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.content import content_parts
 from contextkit.log.entry import Entry
@@ -75,6 +76,8 @@ class Branching(Conversation):
 
         `send` and `asend` of what this gives ask all of them, so that the shared part is written once. Raises `UsageError` for none.
         """
+        if isinstance(tasks, bool | str | bytes | Mapping) or not isinstance(tasks, int | Iterable):
+            raise UsageError(f"fan_out takes a list of tasks, or how many branches, not {type(tasks).__name__}")
         said = [None] * tasks if isinstance(tasks, int) else list(tasks)
         branches = [self._branch(number) for number in range(len(said))]
         for branch, task in zip(branches, said, strict=True):

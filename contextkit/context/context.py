@@ -10,7 +10,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.context.remembering import Remembering
-from contextkit.errors import InvalidCall
+from contextkit.errors import InvalidCall, UsageError
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.change import Change
 from contextkit.log.content import content_parts, said_text
@@ -86,18 +86,18 @@ class Context(Remembering):
         A provider's own compaction opens a new epoch that begins with it. None for the reply to a `prewarm`: it is billed, and nothing
         was said.
         """
-        return self._receive(reply, request or self._account.last(self.request), None)
+        return self._receive(reply, self._asked(request), None)
 
     def stream(self, events: Any, request: Request | None = None) -> Any:
         """Pass a stream's events through (sync or async), keep the turn at its end. A cut stream is in the ledger and never kept."""
-        return Passing(self.provider, request or self._account.last(self.request), self._account, self._receive).through(events)
+        return Passing(self.provider, self._asked(request), self._account, self._receive).through(events)
 
     def failed(self, error: BaseException | str, request: Request | None = None, *, has_begun: bool = False) -> None:
         """Note in the ledger that the last request came to nothing; `request.send` and `stream` do this themselves.
 
         `has_begun`: its response had begun, so it was billed and has warmed the cache.
         """
-        self._account.failed(request or self._account.last(self.request), error, None, self._clock() if has_begun else None)
+        self._account.failed(self._asked(request), error, None, self._clock() if has_begun else None)
 
     @property
     def calls(self) -> list[Call]:
@@ -174,6 +174,12 @@ class Context(Remembering):
         if body is None:
             return None
         return self._append("assistant", body) if (summary := summed_up(body)) is None else self._compacted(body, *summary)
+
+    def _asked(self, request: Request | None) -> Request:
+        """What is answered: the request given, else the last built."""
+        if not isinstance(request, Request | None):
+            raise UsageError(f"request is what context.request() gave, not {type(request).__name__}")
+        return request or self._account.last(self.request)
 
     def _call(self, call: OpenCall) -> Call:
         tool = self._late.answering(call.name, call.arguments, self.toolbox)

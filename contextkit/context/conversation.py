@@ -24,7 +24,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.log.change import Changes
 from contextkit.log.content import content_parts
 from contextkit.log.entry import Entry, Kind
-from contextkit.log.log import Log
+from contextkit.log.log import Log, check_clock
 from contextkit.log.postgres import PostgresStorage, is_url
 from contextkit.log.storage import folder_at
 from contextkit.log.turns import Turns
@@ -61,7 +61,8 @@ class Conversation:
         Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or the log.
         """
         check_provider(provider, log)
-        self.provider = provider
+        check_clock(clock)
+        self._provider = provider
         self.log = Log(clock=clock) if log is None else log
         self._keeping = Keeping(None if memory is None else Memory.of(memory), variation, self.log)
         self._keeping.check(provider.model.name, provider.model.binds_thinking)
@@ -98,6 +99,7 @@ class Conversation:
         Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `HeadChanged` as above.
         """
         check_provider(provider)
+        check_clock(options.get("clock", time.time))
         clock = {"clock": options["clock"]} if "clock" in options else {}
         with ExitStack() as opened:
             if is_url(folder):
@@ -137,6 +139,16 @@ class Conversation:
             context._permit(permit)  # last: what the model called before, somebody has answered
             opened.pop_all()
         return context
+
+    @property
+    def provider(self) -> Provider:
+        """Whom the next request asks; another one takes effect with it. Setting what is no adapter raises `UsageError`."""
+        return self._provider
+
+    @provider.setter
+    def provider(self, provider: Provider) -> None:
+        check_provider(provider)
+        self._provider = provider
 
     @property
     def memory(self) -> Memory | None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import glob
 import gzip
-import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
@@ -29,7 +28,7 @@ from typing import Any
 import orjson
 
 from contextkit.errors import UnreadableLog
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, standard_input
 from contextkit.ledger.exchange import BlockIds, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.simulator.blocks.request import BlockRequest
@@ -72,7 +71,7 @@ def _named(name: str) -> list[str]:
 def content_of(name: str) -> bytes:
     """All of a file or of standard input, unpacked; raises `UnreadableLog` for a file that nobody can read or unpack."""
     try:
-        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        data = standard_input().read() if name == STDIN else Path(name).read_bytes()
         return gzip.decompress(data) if data.startswith(_GZIP) else data
     except (OSError, EOFError, zlib.error) as fault:
         raise UnreadableLog(f"{name}: {getattr(fault, 'strerror', None) or fault}; give a whole file, plain or gzipped") from None
@@ -140,16 +139,24 @@ def _mooncake(name: str, content: bytes, offset: int) -> Iterator[BlockRequest]:
 
 
 def _mooncake_line(session: str, line: bytes, offset: int) -> BlockRequest:
-    row = orjson.loads(line)
+    row = _object(line)
     ids, n_tokens = _ids(row["hash_ids"], offset), _size(row["input_length"])
     if len(ids) != -(-n_tokens // MOONCAKE_BLOCK):
         raise ValueError(f"{len(ids)} hash_ids for {n_tokens} tokens in blocks of {MOONCAKE_BLOCK}")
     return BlockRequest(session, "main", row["timestamp"] / 1000, MOONCAKE_BLOCK, ids, n_tokens, _size(row["output_length"]))
 
 
+def _object(text: bytes) -> dict[str, Any]:
+    """The object that a line or a file holds; raises `TypeError` for another value."""
+    value = orjson.loads(text)
+    if not isinstance(value, dict):
+        raise TypeError("no JSON object")
+    return value
+
+
 def _conversation(name: str, content: bytes, offset: int) -> Iterator[BlockRequest]:
     try:
-        trace = orjson.loads(content)
+        trace = _object(content)
         session, size = str(trace["id"]), _size(trace["block_size"])
         requests = trace["requests"]
         if not isinstance(requests, list) or not size:

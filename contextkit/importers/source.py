@@ -164,11 +164,18 @@ def _split(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
+def standard_input() -> IO[bytes]:
+    """Standard input as bytes; raises `UnreadableLog` where it was closed before we came."""
+    if sys.stdin is None:
+        raise UnreadableLog(f"{STDIN}: standard input is closed; give it a file or a pipe")
+    return sys.stdin.buffer
+
+
 def _opened(name: str, buffer: int = -1) -> IO[bytes]:
-    raw = sys.stdin.buffer if name == STDIN else Path(name).open("rb", buffer)  # noqa: SIM115 - closed by who reads it
+    raw: IO[bytes] = standard_input() if name == STDIN else Path(name).open("rb", buffer)  # noqa: SIM115 - closed by who reads it
     start = cast(Any, raw).peek(4)[:4]
     opener = next((opener for magic, opener in _PACKED if start.startswith(magic)), None)
-    return cast(IO[bytes], raw) if opener is None else opener(cast(IO[bytes], raw))
+    return raw if opener is None else opener(raw)
 
 
 def is_packed(name: str) -> bool:

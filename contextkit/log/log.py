@@ -19,6 +19,12 @@ from contextkit.log.jsonl.line import GENESIS, KINDS, digest_of
 from contextkit.log.storage import JSONLStorage, MemoryStorage, Storage
 
 
+def check_clock(clock: object) -> None:
+    """Raises `UsageError` for what cannot be asked for the time."""
+    if not callable(clock):
+        raise UsageError(f"clock is a function that gives seconds since 1970, such as time.time, not {type(clock).__name__}")
+
+
 class Log(Sequence[Entry]):
     """Entries in the order they were written; safe to append to from several threads.
 
@@ -31,6 +37,7 @@ class Log(Sequence[Entry]):
 
     def __init__(self, storage: Storage | None = None, clock: Callable[[], float] = time.time) -> None:
         """A log over what `storage` holds; in memory without one. `clock` gives seconds since 1970."""
+        check_clock(clock)
         self.storage: Storage = MemoryStorage() if storage is None else storage
         """Where the entries are kept."""
         self._clock = clock
@@ -40,6 +47,7 @@ class Log(Sequence[Entry]):
     @classmethod
     def open(cls, path: str | os.PathLike[str], clock: Callable[[], float] = time.time) -> Self:
         """The log in a JSONL file, created when it is not there; raises `LogLocked`, `LogCorrupt`."""
+        check_clock(clock)  # before the file is held
         return cls(JSONLStorage(path), clock)
 
     def append(self, kind: Kind, body: Json, at: float | None = None) -> Entry:

@@ -16,6 +16,7 @@ from contextkit.ledger.summary import Row, Summary, dollars
 from contextkit.report.contents import Contents, dearest_misses, dearest_rows
 from contextkit.report.figures import shares, sparkline
 from contextkit.report.fixes import provider_says
+from contextkit.report.plain.letters import spelled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,12 +90,9 @@ def _print(console: Console, table: Table) -> None:
     console.print(table)
 
 
-_ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "…": "..."})
-
-
 def _plain(line: str, console: Console) -> str:
-    """`line` in characters the terminal has."""
-    return line.translate(_ASCII).encode(console.encoding, "replace").decode(console.encoding) if console.options.ascii_only else line
+    """`line` in characters the terminal has, and none that it obeys."""
+    return spelled(line, console.encoding)
 
 
 def _table(*columns: tuple[str, bool]) -> Table:

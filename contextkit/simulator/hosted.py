@@ -11,7 +11,7 @@ reply began when it ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from contextkit.cache.hosted.rules import HOSTED, Rule
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnknownModel, UsageError
-from contextkit.ledger.exchange import Exchange, Outline
+from contextkit.ledger.exchange import BlockIds, Exchange, Outline, Tokens
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.models import MODELS, Model, model_named
@@ -32,8 +32,17 @@ from contextkit.simulator.compare import Counts, Outcome
 from contextkit.simulator.reference import reference_cache
 from contextkit.simulator.simulate import Watch, simulate
 
+_OPEN = ("deepseek", "mistral", "moonshotai", "zai")
+"""Whose models others may serve."""
 _BY_MODEL = {"anthropic": 0, "openai": HOSTED["openai"].per_minute}
 """Providers whose models each have rules of their own → requests of one prefix a minute that one of several servers takes, 0 for any."""
+_SELLS: Mapping[str, tuple[str, ...]] = {
+    "azure-openai": ("openai",), "bedrock-claude": ("anthropic", "aws"), "groq": ("groq", *_OPEN),
+    "fireworks": ("fireworks", *_OPEN),
+}  # fmt: skip
+"""Provider → whose models it answers for, where these are not its own alone."""
+_ANY = "openrouter"
+"""Answers for everybody's models."""
 PROVIDERS = tuple(dict.fromkeys((*_BY_MODEL, *HOSTED)))
 """Whose caches there are."""
 
@@ -70,10 +79,26 @@ def replay_hosted(
         if isinstance(exchange.prompt, Outline):
             asked.append(_asked(exchange, exchange.prompt, host))
     if not len(asked):
-        raise UsageError(f"{provider} bills prompts, and no call of this trace has the outline of one: replay it on an engine, as vllm")
+        has_ids = any(isinstance(exchange.prompt, BlockIds | Tokens) for exchange in ledger)
+        way = "replay it on an engine, as vllm" if has_ids else "contextkit whatif FILE works with bodies and bills"
+        raise UsageError(f"{provider} bills prompts, and no call of this trace has the outline of one: {way}")
     caches: dict[str, Any] = {}
     replayed = simulate(asked, cache_of=lambda name: caches.setdefault(name, host.cache_of(name)), watch=watch)
     return _outcome(provider, servers, replayed, _extra_usd(host, caches, replayed))
+
+
+def why_no_price(ledger: Ledger, provider: str, model: str | None = None) -> str:
+    """Why `replay_hosted` gives no dollars for the same; empty where nothing is missing."""
+    asked = [exchange for exchange in ledger if isinstance(exchange.prompt, Outline)]
+    vendor = _host(provider, model, None, None).provider
+    names = dict.fromkeys(model or exchange.model for exchange in asked)
+    if provider in HOSTED and not HOSTED[provider].provider:
+        return f"prices of {provider} are not known here"
+    missing = [name for name in names if _price(vendor, name, ZERO, asked[-1].at) is None]
+    if missing:
+        return f"{provider} has no known price for model {', '.join(map(repr, missing[:3]))}: name one that has with --model"
+    n_silent = sum(exchange.usage is None or exchange.usage.output is None for exchange in asked)
+    return f"{n_silent:,} of {len(asked):,} calls do not say how many tokens were generated, and those cost too" if n_silent else ""
 
 
 def _host(provider: str, model: str | None, servers: int | None, per_minute: int | None) -> _Host:
@@ -87,6 +112,8 @@ def _host(provider: str, model: str | None, servers: int | None, per_minute: int
 
     def cache_of(name: str) -> Any:
         row = MODELS.get(name)
+        if row and rule.provider not in ("", _ANY):
+            _check_sold(provider, row, rule.provider)
         fitting = replace(rule, min_tokens=row.min_tokens) if row and row.provider == rule.provider else rule
         is_stored = rule.kind == "contents"
         return Contents(fitting.min_tokens, fitting.ttl_seconds) if is_stored else hosted_cache(fitting)
@@ -105,7 +132,7 @@ def _by_model(provider: str, model: str | None, servers: int | None, per_minute:
         return Routed(lambda: reference_cache(row), head_of, n_servers, per_minute=limit) if n_servers > 1 else reference_cache(row)
 
     def asked(exchange: Exchange, outline: Outline) -> Outline:
-        row = _row(provider, model or exchange.model)
+        row = _row(provider, model) if model else _recorded(provider, exchange.model)
         is_marked = row.cache != "breakpoints" or outline.breakpoints
         return outline if is_marked else _marked(outline, (row.default_ttl_seconds,), has_marks=True)
 
@@ -114,9 +141,21 @@ def _by_model(provider: str, model: str | None, servers: int | None, per_minute:
 
 def _row(provider: str, model: str) -> Model:
     row = model_named(model)
-    if row.provider != provider:
-        raise UsageError(f"{model} is a model of {row.provider}, not of {provider}: name one of {provider}'s with --model, or model=")
+    _check_sold(provider, row, provider)
     return row
+
+
+def _recorded(provider: str, model: str) -> Model:
+    """`_row` of a model that nobody named here: the trace did, or named none."""
+    if model not in MODELS:
+        raise UnknownModel(f"this trace names {model or 'no model'!r}, which has no row: name one of {provider}'s with --model, or model=")
+    return _row(provider, model)
+
+
+def _check_sold(provider: str, row: Model, vendor: str) -> None:
+    """Raises `UsageError` for a model that nobody can ask there: its bill would be made up."""
+    if row.provider not in _SELLS.get(provider, (vendor,)):
+        raise UsageError(f"{row.name} is a model of {row.provider}, not of {provider}: name one of {provider}'s with --model, or model=")
 
 
 def _marked(outline: Outline, offered: tuple[int, ...], has_marks: bool) -> Outline:

@@ -20,7 +20,7 @@ def adopted(definitions: Sequence[Json], tools: Iterable[Any]) -> list[Tool]:
 
     Raises `InvalidTool` for a function the body does not declare: the model could not call it.
     """
-    given = Toolbox(tools)
+    given = Toolbox.sorted(tools)  # found by name only: the order is the body's
     declared = [Tool.raw(definition) for definition in definitions]
     unknown = sorted(set(given.names) - {tool.name for tool in declared})
     if unknown:

@@ -9,7 +9,8 @@ for lists whose order drifts (MCP servers after a reconnect) use `Toolbox.sorted
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Reversible
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
@@ -33,7 +34,9 @@ class Toolbox:
     """The same, to be found."""
 
     def __init__(self, tools: Iterable[Toolable] = ()) -> None:
-        """Seal `tools` in the order given. Raises `InvalidTool` for two of one name, and for what no tool can be made of."""
+        """Seal `tools` in the order given. Raises `InvalidTool` for what has no order, for two of one name, and for what no tool is."""
+        if isinstance(tools, AbstractSet) and not isinstance(tools, Reversible):  # keys of a dict, and ordered sets, can be reversed
+            raise InvalidTool("tools are a list: a set has another order in each process, or Toolbox.sorted(…) gives it one")
         made = _as_tools(tools)
         by_name = {one.name: one for one in made}
         if len(by_name) < len(made):
@@ -105,7 +108,7 @@ class Toolbox:
 
 
 def _as_tools(tools: Iterable[Toolable]) -> tuple[Tool, ...]:
-    if not isinstance(tools, Iterable):
+    if not isinstance(tools, Iterable) or isinstance(tools, str | bytes | Mapping):
         raise InvalidTool(f"tools are a list of functions, Tools or definition dicts, not {type(tools).__name__}")
     return tuple(map(_as_tool, tools))
 

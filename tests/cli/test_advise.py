@@ -26,7 +26,7 @@ def test_what_a_compaction_was_worth_and_what_now(run: Run, recorded: Path) -> N
     ended = run("advise", recorded, "--summary-tokens", "2000")
     assert (ended.code, ended.err) == (0, "")
     page = " ".join(ended.out.split())
-    assert "compaction before call 91 (claude-opus-4-5): 100,000 -> 30,000 tokens" in page
+    assert "compaction before call 92 (claude-opus-4-5): 100,000 → 30,000 tokens" in page
     assert "cost $0.1800, saved $1.40 over the 40 calls behind it: paid after 6; worth $+1.22" in page
     assert "next call cold: now:" in page
     assert "assumed: a summary of 2,000 tokens" in page
@@ -35,6 +35,8 @@ def test_what_a_compaction_was_worth_and_what_now(run: Run, recorded: Path) -> N
 def test_as_json(run: Run, recorded: Path) -> None:
     found = json.loads(run("advise", recorded, "--json").out)
     assert [one["index"] for one in found["compactions"]] == [91]
+    reached = found["compactions"][0]["reached_at"]
+    assert reached is not None and f"reached at call {reached + 1}\n" in run("advise", recorded).out  # people count from 1
     assert found["compactions"][0]["net_usd"] == pytest.approx(found["compactions"][0]["saved_usd"] - found["compactions"][0]["cost_usd"])
     assert found["standings"][0]["advice"]["verdict"] in {"now", "wait", "never"}
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ FILES = {
     "torn-ledger.jsonl": b'{"contextkit_ledger":1}\n{"id":"a","sess',
     "prose.txt": b"Dear diary\n",
     "not-json.json": b"{replies",
+    "array.json": b"[]",
     "wrong-shape.json": b'{"replies": 3}',
     "wrong-field.json": b'{"replies": [{"parts": []}, {"part": []}]}',
 }
@@ -39,7 +42,21 @@ MISTAKES = {
     "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: no such file"),
     "a missing file, replay": (["replay", "absent.jsonl"], "absent.jsonl: No such file"),
     "a pattern that names nothing": (["report", "*.har"], "*.har: no such file"),
-    "a folder to replay": (["replay", "."], "."),
+    "a folder to replay": (["replay", "."], ". is a folder: give one session file"),
+    "a model of another endpoint": (["replay", "session.jsonl", "--model", "gpt-5.4"], "it is a model of openai; leave --model out"),
+    "the same without HTTP": (["replay", "session.jsonl", "--model", "gpt-5.4", "--via", "direct"], "it is a model of openai"),
+    "Bedrock's model": (["replay", "session.jsonl", "--model", "anthropic.claude-opus-5"], "it is a model of aws"),
+    "a page that is no file": (["report", "session.jsonl", "--html", "-"], "--html writes a file, not standard output"),
+    "a ledger that is no file": (["report", "session.jsonl", "--to", "-"], "--to writes a file, not standard output"),
+    "a face of no report": (["report", "session.jsonl", "--to", "y.jsonl", "--json"], "reports nothing: leave out --json"),
+    "a grouping of no report": (["report", "session.jsonl", "--to", "y.jsonl", "--by", "day"], "reports nothing: leave out --by"),
+    "an engine of no report": (["report", "session.jsonl", "--to", "y.jsonl", "--engine", "duckdb"], "reports nothing: leave out --engine"),
+    "a value that is no trace": (["simulate", "array.json"], "array.json:1: no JSON object; expected a Mooncake line"),
+    "a curve that is no file": (["simulate", "session.jsonl", "--html", "-"], "--html writes a file, not standard output"),
+    "sessions without JSON": (["simulate", "session.jsonl", "--per-session"], "give --json as well"),
+    "a picture that is no file": (["explain-edit", "abc", "--append", "x", "--svg", "-"], "--svg writes a file, not standard output"),
+    "a seed below 0": (["explain-edit", "abc", "--append", "x", "--seed", "-1"], "-1 is not in the range"),
+    "a model that would clear the screen": (["demo", "--model", "gpt\x1b[2J"], "no row for model 'gpt\\x1b[2J'"),
     "a name no file can have": (["report", "a" * 5000], "name too long"),
     "an empty file, report": (["report", "empty.jsonl"], "empty.jsonl: the file is empty"),
     "an empty file, replay": (["replay", "empty.jsonl"], "the file is empty"),
@@ -160,6 +177,70 @@ def test_json_is_json(session: Path, run: Run) -> None:
     assert json.loads(report.out)["total"]["calls"] == 6
 
 
+# Streams that are closed, full or not of Unicode -----------------------------------------------------------------------------------------
+
+
+def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A line for the shell, in which `contextkit` is ours."""
+    ours = " ".join(shlex.quote(word) for word in COMMAND)
+    given = {**os.environ, "COLUMNS": "200", **environment}
+    typed = ["sh", "-c", line.replace("contextkit", ours, 1)]
+    return subprocess.run(typed, check=False, capture_output=True, timeout=60, cwd=folder, env=given)
+
+
+@posix
+@pytest.mark.parametrize("args", ["--version", "--help", "report session.jsonl", "advise session.jsonl", "explain-edit x --append y"])
+def test_a_closed_output_is_one_line(args: str, folder: Path) -> None:
+    ended = shell(f"contextkit {args} >&-", folder)
+    assert (ended.returncode, ended.stderr) == (2, b"contextkit: standard output is closed; give it a file or a pipe\n")
+
+
+@posix
+@pytest.mark.parametrize("command", ["report", "simulate", "whatif"])
+def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
+    ended = shell(f"contextkit {command} - <&-", folder)
+    assert (ended.returncode, ended.stderr) == (2, b"contextkit: -: standard input is closed; give it a file or a pipe\n")
+
+
+@posix
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
+@pytest.mark.parametrize("args", ["--help", "--version", "report session.jsonl", "report session.jsonl --json"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_line(args: str, unbuffered: str, folder: Path) -> None:
+    ended = shell(f"contextkit {args} >/dev/full", folder, PYTHONUNBUFFERED=unbuffered)
+    assert (ended.returncode, ended.stderr) == (2, b"contextkit: input or output: No space left on device\n")
+
+
+@posix
+@pytest.mark.parametrize("args", ["report {} --json", "report {} --csv", "report {} --csv --by session", "report {} --markdown"])
+def test_what_a_program_reads_is_utf_8_whatever_the_locale(args: str, folder: Path) -> None:
+    path = pi_session(folder / "проект.jsonl", 6)
+    path.write_text(path.read_text("utf-8").replace('"id": "s"', '"id": "сессия"'), "utf-8")
+    line = f"contextkit {args.format('проект.jsonl')}"
+    ended = shell(line, folder, PYTHONIOENCODING="cp1252")
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout == shell(line, folder, PYTHONIOENCODING="utf-8").stdout
+    assert "проект" in ended.stdout.decode() or "сессия" in ended.stdout.decode()
+
+
+@posix
+def test_what_a_person_reads_stays_in_the_letters_of_the_locale(folder: Path) -> None:
+    pi_session(folder / "проект.jsonl", 6)
+    for command in ("report", "advise", "whatif"):
+        ended = shell(f"contextkit {command} проект.jsonl", folder, PYTHONIOENCODING="cp1252")
+        assert (ended.returncode, ended.stderr) == (0, b"") and ended.stdout.decode("cp1252").isascii()
+
+
+def test_what_a_recording_says_never_moves_the_terminal(folder: Path, run: Run) -> None:
+    path = folder / "clears.jsonl"
+    path.write_text((folder / "session.jsonl").read_text("utf-8").replace("claude-opus-4-5", "claude-x\\u001b[2J"), "utf-8")
+    for args in (["whatif"], ["report"], ["report", "--by", "model"], ["report", "--markdown"], ["advise"]):
+        ended = run(*args, path)
+        assert ended.code == 0 and "\x1b" not in ended.out + ended.err
+    assert "no price for claude-x\\x1b[2J" in " ".join(run("whatif", path).out.split())
+    assert "claude-x\\\\x1b\\[2J" in run("report", "--markdown", path).out
+
+
 # Ends that come from outside -------------------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +282,9 @@ def test_ctrl_c_ends_the_demo(folder: Path) -> None:
         assert process.stderr
         assert process.stderr.readline().startswith(b"careless 1/60")
         err = _interrupted(process)
-    assert all(re.match(rb"(careless|automatic caching|contextkit) \d+/60: ", line) for line in err.splitlines() if line.strip()), err
+    *lines, last = err.splitlines()
+    assert all(re.match(rb"(careless|automatic caching|contextkit) \d+/60: ", line) for line in lines if line.strip()), err
+    assert last == b"interrupted: the ways are compared when all are done; no figures"
     assert contents(folder) == before
 
 
@@ -220,6 +303,19 @@ def test_ctrl_c_that_pydantic_makes_an_error_of_its_own_is_ctrl_c(run: Run, monk
 
 
 @posix
+def test_ctrl_c_ends_advice_with_a_word(folder: Path) -> None:
+    os.mkfifo(folder / "slow.jsonl")
+    command = [*COMMAND, "advise", str(folder / "slow.jsonl")]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+        (folder / "slow.jsonl").open("wb"),  # opened when it reads
+    ):
+        time.sleep(0.3)
+        err = _interrupted(process)
+    assert err == b"interrupted: advice needs the whole recording; no figures\n"
+
+
+@posix
 @pytest.mark.parametrize("via", ["sdk", "direct"])
 def test_ctrl_c_ends_a_replay_that_was_counting_on_the_terminal(via: str, folder: Path) -> None:
     import pty
@@ -235,7 +331,7 @@ def test_ctrl_c_ends_a_replay_that_was_counting_on_the_terminal(via: str, folder
         _interrupted(process)
     shown = _rest(ours)
     assert not re.search(rb"Traceback|Error", shown)
-    assert shown.count(b"\n") <= 1
+    assert shown.count(b"\n") == 1 and b"interrupted: a session is replayed whole or not at all" in shown
 
 
 @posix

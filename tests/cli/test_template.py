@@ -25,6 +25,11 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows: list[Any] = [{"request": {**BODY, "messages": BODY["messages"][:4]}, "response": {}}, {"note": 1}, {"request": BODY}]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "empty.json").write_text("{}")
+    for name, text in {"endless": "{% for i in range(10**9) %}{% endfor %}", "divides": "{{ 1/0 }}", "empty": "\n"}.items():
+        (tmp_path / f"{name}.jinja").write_text(text)
+    (tmp_path / "binary.jinja").write_bytes(bytes(range(255, 0, -1)))
+    (tmp_path / "torn.json").write_text("{x")
+    (tmp_path / "list.json").write_text("[]")
     (tmp_path / "torn.jsonl").write_text('{"messages": [{"role"\n')
     with Context.from_messages(OpenAICompatible("m", host="vllm"), BODY, folder=tmp_path / "run"):
         pass
@@ -53,6 +58,12 @@ def test_an_option_is_tried_by_hand_and_json_holds_everything(files: Path, run: 
     (["drops.jinja", "empty.json"], "no /chat/completions body in it"),
     (["drops.jinja", "torn.jsonl"], "torn.jsonl, line 1: no JSON"),
     (["empty.json", "body.json"], "holds no chat_template"),
+    (["empty.jinja", "body.json"], "empty.jinja holds an empty template"),
+    (["binary.jinja", "body.json"], "binary.jinja is no UTF-8 text"),
+    (["torn.json", "body.json"], "torn.json: no JSON"),
+    (["list.json", "body.json"], "list.json holds no chat_template"),
+    (["endless.jinja", "body.json"], "the template refuses this conversation: OverflowError"),
+    (["divides.jinja", "body.json"], "the template refuses this conversation: ZeroDivisionError"),
     (["drops.jinja", "body.json", "--set", "preserve_thinking"], "write NAME=JSON"),
 ])  # fmt: skip
 def test_a_mistake_is_one_line(args: list[str], says: str, files: Path, run: Run) -> None:

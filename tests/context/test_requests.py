@@ -202,3 +202,29 @@ def test_a_prewarm_is_billed_and_says_nothing() -> None:
         assert request.predicted.read == warmed.usage.write_5m
         context.receive(request.send(client))
         assert context.finished and context.ledger[1].usage is not None and context.ledger[1].usage.read == warmed.usage.write_5m
+
+
+def test_headers_and_fields_given_to_a_provider_leave_as_those_given_to_a_call(desk: Desk) -> None:
+    provider = desk.wire.provider(extra_headers={"authorization": "tok123", "X-Trace": 7}, extra_body={"service_tier": "auto", "user": "u"})
+    context = Context(provider, clock=desk.server.clock.now)
+    context.user("hello")
+    request = context.request()
+    assert dict(request.headers) == {"authorization": "tok123", "X-Trace": "7"} == request["extra_headers"]
+    assert (parse(request.body)["service_tier"], parse(request.body)["user"]) == ("auto", "u")
+    assert b"extra_" not in request.body and b"tok123" not in request.body
+    asked = context.request(extra_headers={"x-trace": 8}, extra_body={"user": "v"})
+    assert dict(asked.headers) == {"authorization": "tok123", "x-trace": "8"}
+    assert (parse(asked.body)["service_tier"], parse(asked.body)["user"]) == ("auto", "v")
+
+
+@pytest.mark.parametrize("wrong", [{"extra_headers": 5}, {"extra_body": [1]}, {"extra_body": {"model": "another"}}])
+def test_what_is_no_extra_is_refused_by_the_provider(desk: Desk, wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong)) if "model" not in str(wrong) else "model"):
+        desk.wire.provider(**wrong)
+
+
+def test_beta_features_named_in_three_places_are_all_asked_for() -> None:
+    provider = AnthropicMessages("claude-sonnet-5-5", max_tokens=9, betas=["a"], extra_headers={"Anthropic-Beta": "b"})
+    context = Context(provider)
+    context.user("hello")
+    assert dict(context.request(extra_headers={"anthropic-beta": "c"}).headers) == {"anthropic-beta": "a,b,c"}

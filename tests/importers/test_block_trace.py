@@ -108,7 +108,7 @@ def test_standard_input_may_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("line", "said"),
     [
         ("{not json", "not JSON"),
-        ("[1, 2]", "list indices"),
+        ("[1, 2]", "no JSON object"),
         ('{"timestamp": 1, "input_length": 10, "output_length": 1}', "no 'hash_ids'"),
         ('{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": 3}', "hash_ids is no list"),
         ('{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": ["a"]}', "str"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.errors import InvalidTool
+from contextkit.tools.adopt import adopted
 from contextkit.tools.tool import Tool, tool
 from contextkit.tools.toolbox import Toolbox
 
@@ -65,6 +67,21 @@ def test_what_is_no_tool_is_refused() -> None:
         Toolbox([3])  # type: ignore[list-item]
 
 
+def test_what_has_another_order_in_each_process_is_refused() -> None:
+    both: dict[Any, None] = dict.fromkeys([search, browser_open])
+    for unordered in (set(both), frozenset(both), set[Any]()):
+        with pytest.raises(InvalidTool, match="tools are a list: a set has another order in each process"):
+            Toolbox(unordered)
+    assert Toolbox.sorted({search, browser_open}).names == ("browser_open", "search")
+    assert Toolbox(both.keys()).names == ("search", "browser_open")  # the keys of a dict keep theirs
+
+
+def test_a_dict_of_tools_and_a_text_are_refused_empty_ones_too() -> None:
+    for wrong in ({search: 1}, {"search": search}, {}, "", b""):
+        with pytest.raises(InvalidTool, match="tools are a list of functions, Tools or definition dicts, not "):
+            Toolbox(wrong)  # type: ignore[arg-type]
+
+
 def test_sealed() -> None:
     box = Toolbox([search])
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -87,3 +104,8 @@ def test_digest_is_of_the_definitions_alone() -> None:
     assert Toolbox([ran]).digest == Toolbox([RAW]).digest
     assert Toolbox([{**RAW, "description": "Shut."}]).digest != Toolbox([RAW]).digest
     assert len(Toolbox([RAW]).digest) == 16
+
+
+def test_functions_for_the_tools_a_body_declares_need_no_order() -> None:
+    declared = [{"name": "search", "description": "", "parameters": {"type": "object"}}, RAW]
+    assert [one.name for one in adopted([dict(one) for one in declared], {search})] == ["search", "browser_close"]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from contextkit.cli.terminal.streams import complain, for_programs, interruptible, say
+
 if TYPE_CHECKING:
     from contextkit.economics.break_even import Advice
     from contextkit.simulator.compactions.recorded import Advised, Compaction, Standing
@@ -33,10 +35,15 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     from contextkit.simulator.compactions.recorded import advised
 
     faults = Faults()
-    found = advised(judged(records_in(paths, faults)), summary_tokens, kept_tokens)
-    click.echo(_document(found) if as_json else _page(found))
+    with interruptible("advice needs the whole recording; no figures"):
+        found = advised(judged(records_in(paths, faults)), summary_tokens, kept_tokens)
+    if as_json:
+        for_programs()
+        click.echo(_document(found))
+    else:
+        say(_page(found))
     for fault in faults.kept:
-        click.echo(str(fault), err=True)
+        complain(str(fault))
 
 
 def _document(found: Advised) -> str:
@@ -62,10 +69,10 @@ def _compaction(one: Compaction) -> list[str]:
     paid = f"paid after {one.paid_after}" if one.paid_after else "not paid by then"
     full = f" (the window would have been full after {one.full_after})" if one.full_after else ""
     reached = f"; it pays from {one.advice.warm_tokens:,.0f} tokens" if one.advice.warm_tokens else ""
-    since = f", reached at call {one.reached_at}" if one.reached_at is not None else ""
+    since = f", reached at call {one.reached_at + 1:,}" if one.reached_at is not None else ""
     money = f"cost ${one.cost_usd:.4f}, saved ${one.saved_usd:.2f} over the {one.turns} calls behind it"
     return [
-        f"compaction before call {one.index} ({one.model}): {one.before_tokens:,} -> {one.after_tokens:,} tokens",
+        f"compaction before call {one.index + 1:,} ({one.model}): {one.before_tokens:,} → {one.after_tokens:,} tokens",
         f"  {money}: {paid}{full}; worth ${one.net_usd:+.2f}",
         f"  the rule, then: {_said(one.advice)}{reached}{since}",
     ]

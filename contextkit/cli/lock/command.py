@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from contextkit.cli.terminal.streams import for_programs
+
 if TYPE_CHECKING:
     from contextkit.cli.lock.settings import Settings
     from contextkit.layout.lock import LockedHead
@@ -56,6 +58,8 @@ def check(project: str, live_sessions: int | None, session_tokens: int | None, d
         raise click.UsageError(f"{settings.path} is not there: `contextkit lock write` writes it, version control keeps it")
     locked = read_lock(settings.path.read_text(encoding="utf-8"), str(settings.path))
     checked = check_all(settings, locked, _heads(settings), live_sessions, session_tokens)
+    if as_json:
+        for_programs()
     click.echo(checked.to_json() if as_json else checked.to_text(with_diff=diff))
     if checked.is_over:
         raise click.exceptions.Exit(1)

@@ -6,6 +6,8 @@ from datetime import datetime
 
 import click
 
+from contextkit.cli.terminal.streams import for_programs
+
 
 @click.group("template")
 def command() -> None:
@@ -43,6 +45,8 @@ def check(template: str, conversation: str, options: tuple[str, ...], now: datet
     asked = bodies_in(Path(conversation))
     bodies = [{**body, "chat_template_kwargs": {**(body.get("chat_template_kwargs") or {}), **given}} for body in asked]
     found = check_prefix_stable(Template(Path(template)), bodies, at=now)
+    if as_json:
+        for_programs()
     click.echo((to_json if as_json else to_text)(found, len(calls_of(bodies))))
     if found:
         raise click.exceptions.Exit(1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contextkit.canonical import canonical
+from contextkit.cli.terminal.streams import check_file
 from contextkit.cli.transformer.picture import lines, svg
 from contextkit.errors import UsageError
 
@@ -31,7 +32,7 @@ _At = click.IntRange(min=0)
               help="Rotated keys are cached; keys are rotated when read; positions are added to embeddings.")  # fmt: skip
 @click.option("--layers", type=click.IntRange(1, 64), default=4, show_default=True)
 @click.option("--kv-heads", type=click.Choice(["1", "2", "4"]), default="4", show_default=True, help="Of 4 query heads: MQA, GQA, MHA.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the weights.")
+@click.option("--seed", type=_At, default=0, show_default=True, help="Of the weights.")
 @click.option("--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture as SVG, too.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object, a fate for each layer and row included.")
 def command(
@@ -50,6 +51,7 @@ def command(
     from contextkit.transformer.model import Bytes, Model
     from contextkit.transformer.weights import Shape, seeded
 
+    check_file("--svg", None if picture is None else str(picture))
     edit, tokens = _edit(edits), Bytes().encode(text if text is not None else TEXT)
     model = Model(seeded(Shape(n_layers=layers, n_kv_heads=int(kv_heads), positions=positions), seed))
     found = explain_edit(model, tokens, edit)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.canonical import canonical, parse
+from contextkit.cli.terminal.streams import complain
 from contextkit.errors import UnreadableLog
 
 if TYPE_CHECKING:
@@ -86,6 +87,6 @@ def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:
 def _say(faults: Faults) -> None:
     """What was wrong with the recordings, apart from the answer."""
     for fault in faults.kept:
-        click.echo(str(fault), err=True)
+        complain(str(fault))
     if len(faults) > len(faults.kept):
         click.echo(f"and {len(faults) - len(faults.kept)} more of the same", err=True)

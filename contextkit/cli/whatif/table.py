@@ -10,6 +10,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.summary import dollars
+from contextkit.report.plain.letters import spelled
 from contextkit.simulator.counterfactual.answer import Answer, WhatIf
 from contextkit.simulator.counterfactual.fix import ASSUMPTIONS
 
@@ -147,13 +148,10 @@ def _spread(answer: Answer) -> str:
     return "unknown" if answer.low_usd is None or answer.high_usd is None else f"{dollars(answer.low_usd)}..{dollars(answer.high_usd)}"
 
 
-_ASCII = str.maketrans({"·": "-", "→": "->", "…": "..."})
-
-
 def _say(console: Console, line: str, style: str = "") -> None:
     console.print(_plain(line, console), style=style, markup=False)
 
 
 def _plain(line: str, console: Console) -> str:
-    """`line` in characters the terminal has."""
-    return line.translate(_ASCII).encode(console.encoding, "replace").decode(console.encoding) if console.options.ascii_only else line
+    """`line` in characters the terminal has, and none that it obeys."""
+    return spelled(line, console.encoding)

@@ -30,6 +30,7 @@ from contextkit.providers.late.mechanisms import Asked
 from contextkit.providers.masking.mechanisms import Endpoint
 from contextkit.providers.neutral.adapter import Adapter, Answering
 from contextkit.providers.provider import Parsed, Turn, kept
+from contextkit.providers.settings.given import BETA
 
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
 _FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}
@@ -67,10 +68,11 @@ class AnthropicMessages(Adapter):
         if ttl not in tuple(TTLS) or head_ttl not in tuple(TTLS) or TTLS[head_ttl] < TTLS[ttl]:
             rule = "each is '5m' or '1h', and the head's may not be the shorter one; or ttl='auto' alone"
             raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: {rule}")
-        super().__init__(Endpoint(WIRE, model_named(model), _names(betas)), {"max_tokens": max_tokens, **params})
-        _check(self.params, self.betas)
+        names = _names(betas)
+        self.headers = {BETA: ",".join(names)} if names else {}
+        super().__init__(Endpoint(WIRE, model_named(model), names), {"max_tokens": max_tokens, **params})
+        _check(self.params, next((value.split(",") for name, value in self.headers.items() if name.lower() == BETA), ()))
         self.name = self.model.provider
-        self.headers = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
         self._settings = settings_for(Asked(WIRE, self.model, self.betas))
         told = {"phase": words.PHASES[self.telling], "tools": words.LATE[self.announcing], "notice": words.noticed(self.noticing)}
         self._kinds = {**words.KINDS, "user": words.said(self.model.accepts_mid_system), **told}
@@ -118,7 +120,7 @@ def _names(betas: object) -> tuple[str, ...]:
     return tuple(str(name) for name in listed)
 
 
-def _check(params: Mapping[str, Json], betas: tuple[str, ...]) -> None:
+def _check(params: Mapping[str, Json], betas: Collection[str]) -> None:
     _check_thread(params)
     for row in lacking(params, betas):
         raise UsageError(f"{row.field} is in beta: pass betas=[{row.headers[0]!r}], which is sent as a header")

@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.errors import UsageError
 from contextkit.layout.track import Grammar
 from contextkit.providers.changes.mechanisms import noticing
 from contextkit.providers.late.mechanisms import Asked, announcing
 from contextkit.providers.masking.mechanisms import Endpoint, telling
 from contextkit.providers.provider import Reply
+from contextkit.providers.settings.given import apart, check_fields, merged
 from contextkit.providers.settings.output import lowered
 
 
@@ -46,12 +48,19 @@ class Adapter:
     template = 1
     betas: tuple[str, ...] = ()
     headers: Mapping[str, str] = MappingProxyType({})
+    least_output: ClassVar[int] = 0
+    """The least a reply may be limited to, in tokens."""
 
     def __init__(self, endpoint: Endpoint, params: Mapping[str, Json], model_field: str = "model") -> None:
-        """`model_field` names the model in a body. Raises `UsageError` for a form of reply that cannot be asked for."""
+        """`model_field` names the model in a body. Raises `UsageError` for what is no parameter, and for no form of a reply."""
         self.model, self.betas = endpoint.model, endpoint.betas
-        self.output, fields = lowered(self.wire, params)
-        self.params: Mapping[str, Json] = {model_field: self.model.name, **fields}
+        plain, extra, headers = apart(params)
+        self.output, fields = lowered(self.wire, plain)
+        self.params: Mapping[str, Json] = {model_field: self.model.name, **fields, **extra}
+        check_fields(self.params, self.wire, self.grammar, self.least_output)
+        if self.params[model_field] != self.model.name:
+            raise UsageError(f"{model_field}: the model is {self.model.name}, the first argument; leave {model_field} out of the fields")
+        self.headers = merged(self.headers, headers)
         asked = Asked(self.wire, self.model, self.betas)
         self.telling, self.announcing = telling(endpoint).name, announcing(asked).name
         self.noticing = noticing(asked).name

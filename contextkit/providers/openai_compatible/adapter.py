@@ -25,6 +25,7 @@ from contextkit.providers.openai_compatible.hosts import HOSTS, Host, Path
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply
 from contextkit.providers.settings.affinity import AUTO, CacheKey
+from contextkit.providers.settings.given import apart
 from contextkit.providers.settings.output import FIELD
 
 _RESIDENT_SECONDS = 3600
@@ -47,6 +48,7 @@ class OpenAICompatible(Speaker):
     """
 
     words, answering = WORDS, ANSWERING
+    least_output = -1  # engines take it for: as many as fit
     wire = WIRE
     path = "/chat/completions"
     grammar = WORDS.grammar
@@ -64,10 +66,11 @@ class OpenAICompatible(Speaker):
         self.host = row = HOSTS[host]
         self.base_url, self.name, self.system_role = row.base_url, _biller(row), system_role or row.role
         said = {row.most: max_tokens, **_salted(row, salt)}
-        fields, self.headers = _placed(row, session, params)
+        plain, extra, _ = apart(params)
+        fields, self.headers = _placed(row, session, {**plain, **extra})
         fields |= {name: value for name, value in said.items() if value is not None} | params
         form = format_named(call_format) if call_format else None
-        self.decoding = Decoding(row.engine, form, not fields.keys().isdisjoint((FIELD, *GRAMMARS))) if row.engine else None
+        self.decoding = Decoding(row.engine, form, not (fields.keys() | extra).isdisjoint((FIELD, *GRAMMARS))) if row.engine else None
         made = replace(model_row, name=model) if model_row else _row(model, row, window_tokens, block_tokens)
         register(made)
         super().__init__(Endpoint(WIRE, made, decoding=self.decoding), ttl, fields)

@@ -113,7 +113,7 @@ class Template:
         seen = {"tools": None, "documents": None, **self.tokens, **given, "strftime_now": moment.strftime}
         try:
             said: str = self._compiled.render(messages=messages, **seen)
-        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, RecursionError) as fault:
+        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as fault:
             raise UsageError(f"the template refuses this conversation: {self._reason(fault)}") from fault
         return said
 
@@ -126,13 +126,21 @@ class Template:
 def _read(path: Path) -> tuple[str, dict[str, str]]:
     if not path.is_file():
         raise UsageError(f"{path} is no file: give a template's text, its .jinja file, or a tokenizer_config.json")
-    text = path.read_text(encoding="utf-8")
-    return (text, {}) if path.suffix != ".json" else _configured(path, json.loads(text))
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = (text, {}) if path.suffix != ".json" else _configured(path, json.loads(text))
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no UTF-8 text: give a .jinja file, or a tokenizer_config.json") from None
+    except json.JSONDecodeError as fault:
+        raise UsageError(f"{path}: no JSON ({fault}): give a whole tokenizer_config.json") from None
+    if not found[0].strip():
+        raise UsageError(f"{path} holds an empty template, which prints no conversation: give the one the model was trained with")
+    return found
 
 
-def _configured(path: Path, config: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _configured(path: Path, config: Any) -> tuple[str, dict[str, str]]:
     """The template and special tokens of a `tokenizer_config.json`, or of a `chat_template.json`."""
-    named = config.get("chat_template")
+    named = config.get("chat_template") if isinstance(config, Mapping) else None
     if isinstance(named, list):  # several templates: the one for tools takes what the other takes
         by_name = {row["name"]: row["template"] for row in named}
         named = by_name.get("tool_use", by_name.get("default"))

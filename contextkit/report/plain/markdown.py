@@ -12,6 +12,7 @@ from contextkit.ledger.summary import Row, dollars
 from contextkit.report.contents import Contents, dearest_misses, dearest_rows
 from contextkit.report.figures import losses
 from contextkit.report.fixes import fix_of, provider_says
+from contextkit.report.plain.letters import visible
 
 ROWS, MISSES = 30, 30
 """Listed in full; the dearest ones where there are more."""
@@ -24,12 +25,12 @@ def markdown(contents: Contents) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""`text` as Markdown shows it letter by letter.
+    r"""`text` as Markdown shows it letter by letter, and a terminal too: what it would obey is an escape.
 
     >>> print(escaped("a|b [c](d)"))
     a\|b \[c\]\(d\)
     """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
 
 
 def _lines(contents: Contents) -> Iterator[str]:

@@ -1,0 +1,64 @@
+"""Standard output and standard error as commands use them: whether there is one, how it is encoded, and lines that hold nothing to obey.
+
+What a program reads (JSON, CSV, Markdown) is UTF-8 wherever it does not go to a terminal; elsewhere what the output's encoding cannot spell
+is written as an escape. What is printed on standard error may quote a recording: `complain` shows its terminal escapes instead of sending
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+
+import click
+
+from contextkit.report.plain.letters import spelled, visible
+
+
+def check_output() -> None:
+    """Raises `UsageError` where standard output was closed before we came; from here on it never fails for a character it lacks."""
+    if sys.stdout is None:
+        raise click.UsageError("standard output is closed; give it a file or a pipe")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def for_programs() -> None:
+    """What is printed from here on is read by a program: UTF-8, unless a terminal shows it."""
+    if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def check_file(option: str, name: str | None) -> None:
+    """Raises `UsageError` where an option that names a file to write was given `-`."""
+    if name == "-":
+        raise click.UsageError(f"{option} writes a file, not standard output: give it a name other than - (./- for a file called so)")
+
+
+def say(text: str) -> None:
+    """Lines on standard output for somebody who reads them, in letters it has."""
+    click.echo(spelled(text, sys.stdout.encoding or "utf-8"))
+
+
+def complain(text: str) -> None:
+    """One line on standard error."""
+    click.echo(visible(text), err=True)
+
+
+@contextmanager
+def interruptible(what: str) -> Iterator[None]:
+    """Ctrl-C inside ends the command with a line that says so; `what` is what there is to show for the time it took."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain(f"interrupted: {what}")
+        raise click.exceptions.Exit(130) from None
+
+
+def give_up_output() -> None:
+    """Say nothing more on standard output, not even at exit: nobody reads it, or it takes nothing."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
