@@ -63,7 +63,7 @@ def _squeezed(step: Step, change: Change) -> Evidence | None:
     cut = [pair for one in step.changes if one.level == "messages" for pair in _cut(one)]
     lost = sum(len(was.body) - len(now.body) for was, now in cut)
     new = max((size([block]) for block in tail(step)), default=0)
-    if new < max(_LARGE, lost // 3) or _goes_on(step, cut) or _is_fade(step, cut, new):
+    if new < max(_LARGE, lost // 3) or _goes_on(step, cut) or (4 * lost < new and _is_fade(step, cut, new)):
         return None
     return Evidence(f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}")
 
