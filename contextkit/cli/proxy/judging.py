@@ -6,7 +6,6 @@ however long they look, no byte waits. Secrets are covered before anything else 
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from contextkit.lint.guard.conversations import Conversations
 from contextkit.lint.guard.guard import Guard, Passage
 from contextkit.lint.guard.recording import Recording, redacted
 from contextkit.lint.guard.tell import Teller
+from contextkit.lint.guard.wire.failure import type_of
 from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended, Passed
 from contextkit.server.proxy.repairs.splices import undo_of
 
@@ -212,14 +212,9 @@ def _type_of(text: bytes) -> str:
         body = parse(text)
     except NotSerialisable:
         return ""
-    first = body[0] if isinstance(body, list) and body else body  # Gemini answers an array to who asked for a stream
-    error = first.get("error") if isinstance(first, dict) else None
-    named = [error.get(name) for name in ("code", "type", "status")] if isinstance(error, dict) else []
-    return next((name for name in named if isinstance(name, str) and _NAME.fullmatch(name)), "")
+    return type_of(body[0] if isinstance(body, list) and body else body)  # Gemini answers an array to who asked for a stream
 
 
-_NAME = re.compile(r"[\w./-]{1,64}")
-"""What a type of error looks like: a text in its place may quote the prompt."""
 _CAUSES = {"tools": "tools_changed", "system": "system_changed", "messages": "messages_changed", "parameters": "params_changed"}
 """Level of what the guard saw break → the ledger's cause."""
 
