@@ -286,7 +286,7 @@ def test_reminder_that_moves(provider_server):
 @pytest.mark.parametrize(("name", "times"), [("clock", 8), ("reminder", 4)])
 def test_what_breaks_in_every_turn_is_told_once_with_how_often(name: str, times: int, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_agent=AGENT + REPEATS)
-    text = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "--tb=short", "-k", name).stdout.str()
+    text = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "--tb=short", "-rN", "-k", name).stdout.str()
     assert text.count("  path    ") == text.count("contextkit lint --explain CK") == 1
     assert f"  times   {times}" in text
 
