@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row, Summary, dollars
+from contextkit.letters import spelled
 from contextkit.report.contents import Contents, dearest_misses, dearest_rows
 from contextkit.report.figures import shares, sparkline
 from contextkit.report.fixes import provider_says
-from contextkit.report.plain.letters import spelled
 
 if TYPE_CHECKING:
     from rich.console import Console

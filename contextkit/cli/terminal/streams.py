@@ -15,7 +15,7 @@ from io import TextIOWrapper
 
 import click
 
-from contextkit.report.plain.letters import spelled, visible
+from contextkit.letters import spelled, visible
 
 
 def check_output() -> None:

@@ -10,7 +10,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.summary import dollars
-from contextkit.report.plain.letters import spelled
+from contextkit.letters import spelled
 from contextkit.simulator.counterfactual.answer import Answer, WhatIf
 from contextkit.simulator.counterfactual.fix import ASSUMPTIONS
 

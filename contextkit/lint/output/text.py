@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
+from contextkit.letters import visible
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.lint.output.counts import Looked, counted
 from contextkit.lint.output.group import Catalogue, Group, groups, joined
-from contextkit.lint.output.window import lines_of, visible, window
+from contextkit.lint.output.window import lines_of, window
 
 Lines = Callable[[str], Sequence[str]]
 """File → its lines."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from contextkit.letters import visible
 from contextkit.lint.finding import CodePlace
 
 WIDEST = 160
@@ -45,7 +46,7 @@ def _carets(line: str, place: CodePlace, cut: int) -> str:
     end = place.end_column - 1 if place.end_line == place.line else len(line)
     end = min(max(end, start + 1), max(len(line), start + 1), cut + WIDEST)
     lead = visible(line[cut:start], keep="\t")
-    return re.sub(r"[^\t]", " ", lead) + "^" * max(1, len(visible(line[start:end])))
+    return re.sub(r"[^\t]", " ", lead) + "^" * max(1, len(visible(line[start:end], keep="")))
 
 
 def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[str]:
@@ -59,14 +60,3 @@ def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[st
         return _NEWLINE.split(raw.decode(encoding))
     except (OSError, SyntaxError, UnicodeDecodeError):
         return ()
-
-
-def visible(text: str, keep: str = "") -> str:
-    r"""Text on one line: what a terminal would obey instead of showing is written as an escape.
-
-    >>> visible("red: \x1b[31m")
-    'red: \\x1b[31m'
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii") for char in text)

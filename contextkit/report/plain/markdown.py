@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.ledger.summary import Row, dollars
+from contextkit.letters import visible
 from contextkit.report.contents import Contents, dearest_misses, dearest_rows
 from contextkit.report.figures import losses
 from contextkit.report.fixes import fix_of, provider_says
-from contextkit.report.plain.letters import visible
 
 ROWS, MISSES = 30, 30
 """Listed in full; the dearest ones where there are more."""

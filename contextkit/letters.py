@@ -1,4 +1,4 @@
-"""What came from a recording, in letters that a terminal only shows: no escapes that it would obey.
+"""What came from a recording or a source file, in letters that a terminal only shows: no escapes that it would obey.
 
 Takes text, gives text.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-_OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that move, colour or turn others round, and halves of pairs, which no output takes."""
+_OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Characters that move, colour or turn others round, that nobody sees, and halves of pairs, which no output takes."""
 _ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "…": "..."})
 
 
