@@ -33,7 +33,8 @@ from contextkit import (
     tool,
     watch,
 )
-from contextkit.errors import LogCorrupt, LogLocked, StorageError, UnknownModel, UsageError
+from contextkit.errors import InvalidContent, LogCorrupt, LogLocked, StorageError, UnknownModel, UsageError
+from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.memory import Memory, Offload, Recitation
 
 
@@ -56,6 +57,10 @@ class Odd:
 
 NO_TEXT: list[Any] = [None, 5, 1.5, float("nan"), True, b"bytes", {1, 2}, Odd(), Odd, lambda: 1, [], {}, (), "", " \n", "\ud800"]
 """What is not text with a visible character."""
+NO_BASE64 = ["cat.png", "aGk", "aGk=aGk=", "=", "\n", "data:image/png;base64,aGk=", "a-_=", "äöüß", "aGk= aGk="]
+"""What is not what `base64.b64encode` gives."""
+NO_URL = ["cat.png", "/tmp/cat.png", "C:\\cat.png", "not a url", "https://", "https://a b", "//example.com/cat.png"]
+"""What nobody can fetch."""
 NO_PART: list[Any] = [
     [None], [5], [b"x"], [[]], [["x"]], [{}], [{"type": "text"}], [{"type": "text", "text": None}], [{"type": "text", "text": ""}],
     [{"type": "text", "text": {"type": "text", "text": "x"}}], {"type": ["text"], "text": "x"}, {"type": "text", "text": "x", 5: 6},
@@ -67,6 +72,8 @@ NO_PART: list[Any] = [
     *({"type": "native", "wire": wire, "block": nested(250)} for wire in ("anthropic_messages", "openai_chat", "openai_responses")),
     {"type": "native", "wire": "openai_chat", "block": circle()},
     (character for character in "abc"), {"a", "b"}, "ab\udfff",
+    *({"type": "image", "media_type": "image/png", "data": data} for data in NO_BASE64),
+    *({"type": kind, "url": url} for kind in ("image", "document") for url in NO_URL),
 ]  # fmt: skip
 """What is no content."""
 NO_TOOLS: list[Any] = [
@@ -107,6 +114,18 @@ def test_nothing_a_provider_would_not_take_is_kept(context: Context, value: Any)
     refused(context.compact, value)
     if value is not None:
         refused(Context, context.provider, system=value)
+
+
+def test_media_that_is_none_is_told_with_its_place_and_what_to_give() -> None:
+    context = Context(PROVIDERS["anthropic"]())
+    with pytest.raises(InvalidContent, match=r"^content\[1\]\.data is no base64: give base64\.b64encode\(raw\)\.decode\(\), without"):
+        context.user(["look", {"type": "image", "media_type": "image/png", "data": "data:image/png;base64,aGk="}])
+    with pytest.raises(InvalidContent, match=r"^content\[0\]\.url is no URL, such as https://example\.com/cat\.png: of a file give"):
+        context.user({"type": "image", "url": "cat.png"})
+    for kind in ("image", "document"):
+        context.user([{"type": kind, "media_type": "image/png", "data": data} for data in ("aGk=", "aGkh", "aGkh\naGk=\n", "A" * 4_000)])
+        context.user([{"type": kind, "url": url} for url in ("HTTPS://a.b/c?d=e#f", "gs://b/a.png", "s3://b/a.png", "data:image/png;,")])
+    context.user({"type": "document", "media_type": "text/plain", "data": "plain words"})
 
 
 @pytest.mark.parametrize("value", [None, 5, "anthropic", object()], ids=range(4))
@@ -356,6 +375,37 @@ def test_a_corrupt_ledger_is_named_and_left_alone(text: str, tmp_path: Path) -> 
             act(tmp_path)
     path.write_bytes(whole)
     opened(tmp_path).close()
+
+
+@pytest.mark.parametrize("left", [None, b"", b'{"sequence":0,"ki'], ids=["deleted", "emptied", "torn in its first line"])
+@pytest.mark.filterwarnings("ignore:.*ended in an unfinished line")
+def test_a_log_that_is_gone_beside_its_ledger_is_told_and_not_begun_anew(left: bytes | None, tmp_path: Path) -> None:
+    with opened(tmp_path) as context:
+        context.user("hello")
+        context.failed("overloaded", context.request())
+    log, ledger = tmp_path / "log.jsonl", tmp_path / "ledger.jsonl"
+    said, billed = log.read_bytes(), ledger.read_bytes()
+    log.unlink()
+    if left is not None:
+        log.write_bytes(left)
+    told = r"log\.jsonl is missing or empty, but ledger\.jsonl beside it records 1 call: put the log back"
+    for act in (opened, opened, lambda folder: Context.from_messages(PROVIDERS["anthropic"](), {"messages": []}, folder=folder)):
+        with pytest.raises(StorageError, match=told):
+            act(tmp_path)
+        assert ledger.read_bytes() == billed and not log.read_bytes()
+    log.write_bytes(said)
+    opened(tmp_path).close()
+    log.unlink()
+    ledger.rename(tmp_path / "earlier.jsonl")
+    with opened(tmp_path) as context:
+        assert len(context.log) == 1
+
+
+def test_a_recording_of_other_calls_may_stand_where_a_conversation_begins(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.jsonl") as ledger:  # as `watch(record=…)` writes it
+        ledger.append(Exchange("a", "s", "main", 0.0, None, None, "anthropic", "claude-sonnet-5-5", Bodies(b"{}"), None, None, None))
+    with opened(tmp_path) as context:
+        assert len(context.log) == 1 and len(context.ledger) == 1
 
 
 @pytest.mark.parametrize(

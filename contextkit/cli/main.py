@@ -91,10 +91,19 @@ def main() -> None:
     except OSError as error:
         code = _mistaken(_refused(error))
     except Exception as error:
-        if not str(error).endswith("KeyboardInterrupt: "):  # so pydantic tells of Ctrl-C while it builds an SDK's types: as a SchemaError
+        if not _is_interrupt(error):
             raise
         code = 130
     sys.exit(code)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether this is Ctrl-C while an SDK's types are built, told as another error.
+
+    pydantic makes a SchemaError of it, whose text ends so; Python 3.11 a RuntimeError ("Error calling __set_name__ …"), whose cause it is.
+    """
+    is_one = isinstance(error, KeyboardInterrupt) or str(error).endswith("KeyboardInterrupt: ")
+    return is_one or (error.__cause__ is not None and _is_interrupt(error.__cause__))
 
 
 def _refused(error: OSError) -> str:

@@ -32,6 +32,8 @@ BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh"
 """Thinking level of a recording → tokens; a model that takes efforts gets the level itself."""
 _NOTHING = "a session is replayed whole or not at all; no figures"
 """Said after Ctrl-C."""
+COUNTED = "the reference cache's bills for prompts rebuilt from the recording"
+"""What the sums are of; not what was billed when it was recorded: a recording holds neither system prompt nor tools."""
 MAX_TOKENS = 21_000
 """The most that the typed methods send without streaming, rounded."""
 
@@ -68,10 +70,11 @@ def command(
     if as_json:
         click.echo(canonical(figures_of(summary, ledger)))
         return
+    from contextkit.report.contents import Contents
     from contextkit.report.terminal import show
 
     click.echo(f"{path} · replayed on {asked} via {via}")
-    show(summary)
+    show(Contents("", summary, counted=COUNTED))
 
 
 def replayed(
@@ -108,7 +111,7 @@ def _offloaded(path: str, name: str, model: str, via: str, above_tokens: int, fo
         plain = replayed(path, name, model, via, _told(tell))
         found = compared(plain, replayed(path, name, model, via, _told(tell), memory=memory))
     head = f"{path} · replayed twice on {model} via {via}: as recorded, and with results above {above_tokens:,} tokens kept in files"
-    click.echo(canonical(asdict(found)) if as_json else f"{head}\n{shown(found)}")
+    click.echo(canonical(asdict(found)) if as_json else f"{head}\ncounted: {COUNTED}\n{shown(found)}")
     if found.n_restored < found.n_results:
         raise LogCorrupt(f"{found.n_results - found.n_restored} results did not come back from their files as they were")
 

@@ -31,6 +31,7 @@ from contextkit.importers.recording import (
 )
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
+from contextkit.log.media import is_base64
 from contextkit.log.variation import Variation
 from contextkit.memory.memory import Memory
 from contextkit.providers.provider import Provider
@@ -38,6 +39,8 @@ from contextkit.providers.request import Request
 
 BEGUN_AFTER_SECONDS = 2.0
 """A reply aborted sooner, with no usage recorded, had not begun: in the recorded session every later read agrees (docs/validation.md)."""
+LOST = "(an image that the recording does not hold)"
+"""Said for an image whose data was taken out."""
 SYSTEM = "You are a coding agent. (This recording does not hold its system prompt; this sentence stands for it.)"
 
 
@@ -175,7 +178,9 @@ _SCRIPTED: dict[type, Callable[[Any], Json]] = {
 }
 _NEUTRAL: dict[type, Callable[[Any], Json]] = {
     Text: lambda part: {"type": "text", "text": part.text or "(nothing)"},
-    Image: lambda part: {"type": "image", "media_type": part.media_type, "data": part.data},
+    Image: lambda part: (
+        {"type": "image", "media_type": part.media_type, "data": part.data} if is_base64(part.data) else {"type": "text", "text": LOST}
+    ),
 }
 
 

@@ -100,7 +100,7 @@ class Branching(Conversation):
         Raises `InvalidTool` for a tool the new endpoint has no words for.
         """
         check_switch(self.log, self._turns, provider)
-        before, self.provider = self.provider, provider
+        before, self._provider = self.provider, provider
         told = {name: {"wire": one.wire, "model": one.model.name} for name, one in (("to", provider), ("from", before))}
         if told["to"] == told["from"]:
             return None

@@ -13,7 +13,7 @@ from contextkit.context.remembering import Remembering
 from contextkit.errors import InvalidCall, UsageError
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.change import Change
-from contextkit.log.content import content_parts, said_text
+from contextkit.log.content import check_media, content_parts, said_text
 from contextkit.log.entry import Entry
 from contextkit.log.turns import OpenCall
 from contextkit.providers.adoption import check_provider
@@ -107,11 +107,14 @@ class Context(Remembering):
     def result(self, call: Call | str, value: object, *, is_error: bool = False, source: str | None = None) -> Entry:
         """Answer a call with a value, or with an exception (kept for good, as an error the model can read).
 
-        With a memory, what is large is stored and shown as a reference; `source` is the URL or path it came from.
+        With a memory, what is large is stored and shown as a reference; `source` is the URL or path it came from. Raises `InvalidContent`
+        for what cannot be sent, such as bytes, or an image that is no base64; the call is open then.
         """
         call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
         name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
-        return self._append("result", self._keeping.written({"call_id": call_id, "name": name, **answer(value, is_error)}, source))
+        said = answer(value, is_error)
+        check_media(said["content"])
+        return self._append("result", self._keeping.written({"call_id": call_id, "name": name, **said}, source))
 
     async def run_calls(self, limit: int = 8, tries: int = 1) -> list[Entry]:
         """Run every open call, at most `limit` at a time; each result is kept as it comes and rendered in call order.

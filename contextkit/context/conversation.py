@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from contextkit.canonical import Json, parse
-from contextkit.errors import HeadChanged
+from contextkit.context.folder import check_log_is_there
+from contextkit.errors import HeadChanged, UsageError
 from contextkit.layout.layout import Layout
 from contextkit.layout.planning.explanation import Planned
 from contextkit.layout.planning.known import Known
@@ -96,7 +97,8 @@ class Conversation:
         """The conversation kept in `folder` (`log.jsonl`, `ledger.jsonl`), begun when it is not there.
 
         `postgresql://…/db?session=x` keeps the log in a database; the ledger is in memory then, unless `ledger=` is given.
-        Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `HeadChanged` as above.
+        Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `StorageError` when the log is gone and
+        its ledger is not, `HeadChanged` as above.
         """
         check_provider(provider)
         check_clock(options.get("clock", time.time))
@@ -107,7 +109,9 @@ class Conversation:
             else:
                 root = folder_at(folder)
                 log = opened.enter_context(Log.open(root / "log.jsonl", **clock))
-                options = {"ledger": opened.enter_context(Ledger.open(root / "ledger.jsonl")), **options}
+                ledger = opened.enter_context(Ledger.open(root / "ledger.jsonl"))
+                check_log_is_there(root, log, ledger)
+                options = {"ledger": ledger, **options}
             context = cls(provider, log=log, **options)
             opened.pop_all()
         return context
@@ -142,12 +146,20 @@ class Conversation:
 
     @property
     def provider(self) -> Provider:
-        """Whom the next request asks; another one takes effect with it. Setting what is no adapter raises `UsageError`."""
+        """Whom the next request asks; another one takes effect with it.
+
+        Setting what is no adapter raises `UsageError`, and so does another endpoint's once something was said: `switch` declares that.
+        """
         return self._provider
 
     @provider.setter
     def provider(self, provider: Provider) -> None:
         check_provider(provider)
+        if provider.wire != self._provider.wire and len(self.log) > 1:
+            raise UsageError(
+                f"provider speaks {provider.wire}, and this conversation {self._provider.wire}: context.switch(provider) goes to another "
+                "endpoint, and says in the log what that costs"
+            )
         self._provider = provider
 
     @property

@@ -5,10 +5,12 @@ Takes a string, one part or a list of them; gives a list of parts. The part form
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from contextkit.canonical import Json
 from contextkit.errors import InvalidContent
+from contextkit.log.media import is_base64
 
 _FORMS: dict[str, tuple[frozenset[str], ...]] = {
     "text": (frozenset({"type", "text"}),),
@@ -20,6 +22,8 @@ _FORMS: dict[str, tuple[frozenset[str], ...]] = {
     "native": (frozenset({"type", "wire", "block"}),),
 }  # fmt: skip
 """Part type → sets of keys it may have."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|data:\S+", re.IGNORECASE)
+"""What some provider may fetch: https, s3, gs, data; which scheme it takes is its own affair."""
 _DEEPEST = 100
 """Levels of nesting in a provider's own block; what is said once is read, normalised and counted again for every wire, level by level."""
 
@@ -37,7 +41,26 @@ def content_parts(content: str | Mapping[str, Json] | Sequence[str | Mapping[str
     items = [content] if isinstance(content, Mapping) else list(content)
     if not items:
         raise InvalidContent("nothing was said: pass text, or a list of parts")
-    return [_part(item, index) for index, item in enumerate(items)]
+    parts = [_part(item, index) for index, item in enumerate(items)]
+    check_media(parts)
+    return parts
+
+
+def check_media(parts: Iterable[Json]) -> None:
+    """Raises `InvalidContent` for an image or document whose data is no base64, or whose URL is none: it would be refused in every request.
+
+    Plain text (a document of `text/plain`) is its own data.
+    """
+    for index, part in enumerate(parts):
+        is_words = part["type"] == "document" and part.get("media_type") == "text/plain"
+        if "data" in part and not is_words and not is_base64(part["data"]):
+            raise InvalidContent(
+                f"content[{index}].data is no base64: give base64.b64encode(raw).decode(), without 'data:image/png;base64,' before it"
+            )
+        if "url" in part and not _URL.fullmatch(part["url"]):
+            raise InvalidContent(
+                f"content[{index}].url is no URL, such as https://example.com/cat.png: of a file give media_type and data (base64)"
+            )
 
 
 def said_text(text: str) -> str:

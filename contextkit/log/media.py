@@ -1,4 +1,4 @@
-"""How many tokens a picture, a document or a sound is, whatever its base64 weighs.
+"""How many tokens a picture, a document or a sound is, whatever its base64 weighs; and whether it is base64 at all.
 
 Takes base64 text, gives tokens by pixels, pages or seconds; estimates, each with its source. Knows nothing of blocks.
 """
@@ -24,7 +24,23 @@ _SOUND_A_TOKEN = 1600
 """Assumed bytes: ten tokens a second of 128 kbit/s."""
 _HEADER = 262_144
 """Base64 letters of an image that are decoded: its size stands in front, behind metadata at worst."""
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NEWLINES = b"\r\n"
+"""Allowed in between: `base64.encodebytes` and the command line write lines."""
 _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+
+
+def is_base64(data: str) -> bool:
+    """Whether `data` is base64 of the standard alphabet, padded; looked at letter by letter (1 ms for a megabyte), not decoded.
+
+    >>> is_base64("aGk="), is_base64("data:image/png;base64,aGk="), is_base64("aGk"), is_base64("a-_=")
+    (True, False, False, False)
+    """
+    if not data.isascii():
+        return False
+    plain = data.encode("ascii").translate(None, _NEWLINES)
+    padding = plain.translate(None, _LETTERS)
+    return bool(plain) and len(plain) % 4 == 0 and padding in (b"", b"=", b"==") and plain.endswith(padding)
 
 
 def n_image_tokens(data: str) -> int:

@@ -15,6 +15,10 @@ from contextkit.simulator.compare import Comparison, Counts, Outcome
 if TYPE_CHECKING:
     from rich.table import Table
 
+HOSTED = "bills of these caches for the trace's prompts, not the recorded ones"
+"""What the sums of hosted caches are of."""
+HELD = "what these caches would hold of the trace; no bill was looked at"
+"""What the sums of engines are of."""
 UNBOUNDED = "unbounded"
 """A capacity without end, in words; null in JSON."""
 
@@ -83,6 +87,7 @@ def show(comparison: Comparison, bytes_per_token: int | None, file: TextIO | Non
     blocks = "" if counts.blocks is None else f" · {counts.blocks:,} blocks of {', '.join(map(str, comparison.sizes)) or '?'} tokens"
     line = f"{counts.requests:,} requests{blocks} · {counts.tokens:,} tokens"
     console.print(line.replace("·", "-") if console.options.ascii_only else line, markup=False)
+    console.print(f"counted: {HOSTED if counts.blocks is None else HELD}", markup=False)
     console.print()
     console.print(_table(comparison, bytes_per_token))
 

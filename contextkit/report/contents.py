@@ -5,6 +5,7 @@ Takes judged calls one by one, gives `Contents`. Knows nothing of terminals, pag
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from contextkit.ledger.summary import MOST_MISSES, Row, Summary, Tally
 
 Fault = tuple[str, int, str]
 """(file, line or 0, what is wrong with it)."""
+MOST_NAMED = 5
+"""Models named in a line."""
+BILLED = "what the provider billed, as recorded; dollars at list prices"
+"""What the sums of a recording are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +64,16 @@ class Contents:
     """How many there were in all."""
     n_left_out: int = 0
     """Calls that were read and not among those chosen."""
+    counted: str = ""
+    """What the sums are of: bills, or what a cache would have billed; empty where whoever shows it says so."""
+    calls_without_writes: Mapping[str, int] = field(default_factory=dict)
+    """Model → how many of its calls say what was read and not what was written, where that costs: their bills are unknown."""
 
 
 class Gathering:
     """Adds calls up for a report as they come."""
 
-    __slots__ = ("_also", "_chosen", "_n_left_out", "_sessions", "_tally", "_verdicts", "by")
+    __slots__ = ("_also", "_chosen", "_n_left_out", "_sessions", "_tally", "_verdicts", "_without_writes", "by")
 
     def __init__(self, by: str = "", chosen: Chosen | None = None, also: Sequence[Callable[[Judged], None]] = ()) -> None:
         """`also` is shown each call that counts."""
@@ -72,6 +81,7 @@ class Gathering:
         self._tally, self._chosen, self._also = Tally(by), chosen or Chosen(), tuple(also)
         self._verdicts: dict[int, str] = {}
         self._sessions: dict[int, str] = {}
+        self._without_writes: Counter[str] = Counter()
         self._n_left_out = 0
 
     def add(self, call: Judged) -> None:
@@ -82,6 +92,8 @@ class Gathering:
         self._tally.add(call)
         if call.miss:
             self._note(call.miss, call)
+        if _lacks_writes(call):
+            self._without_writes[call.exchange.model] += 1
         for other in self._also:
             other(call)
 
@@ -101,6 +113,7 @@ class Gathering:
         kept: dict[int, Any] = {id(miss): miss for miss in self._tally.summary().misses}  # they never change, and may be many
         ahead._tally = deepcopy(self._tally, kept)
         ahead._verdicts, ahead._sessions, ahead._n_left_out = dict(self._verdicts), dict(self._sessions), self._n_left_out
+        ahead._without_writes = self._without_writes.copy()
         return ahead
 
     def add_all(self, calls: Iterable[Judged]) -> None:
@@ -111,8 +124,34 @@ class Gathering:
     def contents(self, title: str, *, is_partial: bool = False, faults: Sequence[Fault] = (), n_faults: int = 0) -> Contents:
         """What was gathered so far."""
         return Contents(
-            title, self._tally.summary(), self.by, self._verdicts, self._sessions, is_partial, tuple(faults), n_faults, self._n_left_out
+            title, self._tally.summary(), self.by, self._verdicts, self._sessions, is_partial, tuple(faults), n_faults, self._n_left_out,
+            BILLED, dict(self._without_writes),
         )  # fmt: skip
+
+
+def _lacks_writes(call: Judged) -> bool:
+    """Whether a bill is unknown for want of what was written."""
+    bill = call.exchange.usage
+    return call.usage is None and bill is not None and bill.read is not None and None in (bill.write_5m, bill.write_1h)
+
+
+def unknowns(contents: Contents) -> list[str]:
+    """Why dollars and tokens of some calls are unknown, and what to do, a line each."""
+    lines = [_UNBILLED.format(n=n, model=model) for model, n in list(contents.calls_without_writes.items())[:MOST_NAMED]]
+    unpriced = contents.summary.models_without_price
+    if unpriced:
+        more = f" and {len(unpriced) - MOST_NAMED:,} more" if len(unpriced) > MOST_NAMED else ""
+        lines.append(_UNPRICED.format(models=", ".join(unpriced[:MOST_NAMED]) + more))
+    return lines
+
+
+_UNBILLED = (
+    "bill unknown in {n:,} of the calls of {model}: they tell what was read from the cache, not what was written to it; "
+    "give the recorded responses, whose usage tells both"
+)
+_UNPRICED = (
+    "no list price for {models}: in no dollar figure; upgrade genai-prices, or put a price of your own on the tokens (docs/economics.md)"
+)
 
 
 def dearest_misses(misses: Sequence[Miss], most: int) -> list[Miss]:

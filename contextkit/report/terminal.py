@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row, Summary, dollars
 from contextkit.letters import spelled
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
 from contextkit.report.figures import shares, sparkline
 from contextkit.report.fixes import provider_says
 
@@ -64,6 +64,8 @@ def draw(contents: Contents, console: Console) -> None:
     _say(console, str(summary), style="bold")
     if not summary.calls:
         return
+    if contents.counted:
+        _say(console, f"counted: {contents.counted}")
     _say(console, "")
     _say(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
     parts = "  ".join(f"{name} {share:.1%}" for name, share in shares(summary.usage))
@@ -181,6 +183,9 @@ def _explain(contents: Contents, console: Console) -> None:
         for miss in dearest_misses(lost, SHOWN):
             said = _said(contents.verdicts, miss)
             _say(console, f"{miss.index + 1}: {_where(miss)}{f'; provider {said}' if said else ''}")
+    for line in unknowns(contents):
+        _say(console, "")
+        _say(console, line)
     if free:
         _say(console, "")
         _say(console, f"lost nothing, so not listed: {', '.join(f'{n:,} {cause}' for cause, n in free.items())}")

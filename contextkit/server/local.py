@@ -73,7 +73,7 @@ class LocalServer:
         self._state.reset()
 
     def start(self) -> Self:
-        """Listen; one that listens already goes on. Raises `UsageError` where the port is taken, `MissingExtra` without uvicorn."""
+        """Listen; one that listens already goes on. Raises `UsageError` where the port is taken, `MissingExtra` without the extra."""
         if self._server is not None:
             return self
         server, listener = _server(self._state), _listener(self._host, self._port)
@@ -109,7 +109,7 @@ def serve(
 ) -> None:  # fmt: skip
     """Answer in the foreground until interrupted; `announce` is told the URL once it answers there.
 
-    Raises `UsageError` where the port is taken, `MissingExtra` without uvicorn.
+    Raises `UsageError` where the port is taken, `MissingExtra` without the extra.
     """
     server = _server(State(Clock(now, is_frozen=is_frozen), replies, cache), lambda: announce(_url(host, listener.getsockname()[1])))
     listener = _listener(host, port)
@@ -123,6 +123,7 @@ def serve(
 
 def _server(state: State, started: Callable[[], None] = lambda: None) -> Listening:
     try:
+        import h11  # noqa: F401  # what uvicorn is told to speak; it looks for it only when it runs, in a thread
         import uvicorn
     except ImportError:
         raise MissingExtra("the local server", "server") from None

@@ -32,7 +32,8 @@ Run = Callable[..., Ended]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`contextkit …`, without a process."""
+    """`contextkit …`, without a process; click would else take `python -m pytest` for the program's name."""
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
 
     def call(*args: object) -> Ended:
         monkeypatch.setattr(sys, "argv", ["contextkit", *map(str, args)])

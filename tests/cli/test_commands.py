@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -161,14 +162,25 @@ def test_a_port_in_use_is_one_line(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("package", "args"),
-    [("starlette", ["demo"]), ("uvicorn", ["serve", "--port", "0"]), ("starlette", ["replay", "session.jsonl"])],
-    ids=["demo", "serve", "replay"],
+    [
+        ("starlette", ["demo"]), ("uvicorn", ["serve", "--port", "0"]), ("starlette", ["replay", "session.jsonl"]),
+        ("h11", ["serve", "--port", "0"]), ("h11", ["demo"]),
+    ],
+    ids=["demo", "serve", "replay", "serve without h11", "demo without h11"],
 )
 def test_a_missing_extra_names_the_install_command(package: str, args: list[str], folder: Path) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {['contextkit', *args]}; from contextkit.cli.main import main; main()"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60, cwd=folder)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == 'contextkit: the local server needs an extra that is not installed: pip install "contextkit[server]"\n'
+
+
+@pytest.mark.parametrize("module", ["proxy", "upstream"])
+def test_a_proxy_of_ones_own_without_the_extra_names_the_install_command(module: str) -> None:
+    code = f"import sys; sys.modules['h11'] = None; import contextkit.server.proxy.{module}"
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
+    said = 'the proxy needs an extra that is not installed: pip install "contextkit[server]"'
+    assert ended.stderr.splitlines()[-1] == f"contextkit.errors.MissingExtra: {said}"
 
 
 def test_json_is_json(session: Path, run: Run) -> None:
@@ -288,18 +300,44 @@ def test_ctrl_c_ends_the_demo(folder: Path) -> None:
     assert contents(folder) == before
 
 
-def test_ctrl_c_that_pydantic_makes_an_error_of_its_own_is_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pressed:
-        def __repr__(self) -> str:
-            raise KeyboardInterrupt
+class _Pressed:
+    def __repr__(self) -> str:
+        raise KeyboardInterrupt
 
-    def command(*_: object) -> None:
-        SchemaSerializer(core_schema.literal_schema([Pressed()]))
+    def __set_name__(self, owner: type, name: str) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr("contextkit.cli.serve.command.callback", command)
+
+def _named() -> None:
+    try:
+        type("Message", (), {"content": _Pressed()})  # Python 3.11 makes a RuntimeError of it
+    except RuntimeError as error:
+        raise ImportError("as an SDK may tell of it once more") from error
+
+
+INTERRUPTED: dict[str, Callable[[], object]] = {
+    "pydantic": lambda: SchemaSerializer(core_schema.literal_schema([_Pressed()])),
+    "__set_name__": lambda: type("Message", (), {"content": _Pressed()}),
+    "an error with that cause": _named,
+}
+
+
+@pytest.mark.parametrize("how", INTERRUPTED)
+def test_ctrl_c_that_becomes_another_error_is_ctrl_c(how: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contextkit.cli.serve.command.callback", INTERRUPTED[how])
     monkeypatch.setattr("contextkit.cli.serve.command.params", [])
     ended = run("serve")
     assert (ended.code, ended.out, ended.err) == (130, "", "")
+
+
+def test_an_error_of_another_cause_is_not_taken_for_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def command() -> None:
+        raise RuntimeError("a bug") from ValueError("of ours")
+
+    monkeypatch.setattr("contextkit.cli.serve.command.callback", command)
+    monkeypatch.setattr("contextkit.cli.serve.command.params", [])
+    with pytest.raises(RuntimeError, match="a bug"):
+        run("serve")
 
 
 @posix

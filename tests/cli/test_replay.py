@@ -59,6 +59,30 @@ def test_without_json_it_is_a_report(session: Path, run: Run) -> None:
     assert "of input read from cache" in ended.out
 
 
+def test_an_image_that_was_taken_out_of_the_recording_is_replayed_as_words(session: Path, run: Run) -> None:
+    image = '{"type": "image", "mimeType": "image/png", "data": "[taken out]"}'
+    text = session.read_text("utf-8").replace('{"type": "text", "text": "What stands in 0.txt"}', image)
+    assert image in text
+    session.write_text(text, "utf-8")
+    ended = run("replay", session, "--via", "direct", "--json")
+    assert (ended.code, ended.err, json.loads(ended.out)["calls"]) == (0, "", 6)
+
+
+def test_three_totals_of_one_session_say_what_each_is_of(session: Path, run: Run) -> None:
+    said = {
+        ("report", session): "counted: what the provider billed, as recorded; dollars at list prices",
+        ("report", session, "--markdown"): "Counted: what the provider billed, as recorded; dollars at list prices",
+        ("replay", session, "--via", "direct"): "counted: the reference cache's bills for prompts rebuilt from the recording",
+        ("replay", session, "--via", "direct", "--offload"): "counted: the reference cache's bills for prompts rebuilt from the recording",
+        ("simulate", session, "--cache", "anthropic"): "counted: bills of these caches for the trace's prompts, not the recorded ones",
+    }
+    for args, line in said.items():
+        ended = run(*args)
+        assert ended.code == 0 and line in ended.out.splitlines()
+    report, replay, simulation = (json.loads(run(*args, "--json").out) for args in list(said)[0::2])
+    assert report["total"]["cost_usd"] > replay["cost_usd"] > simulation["cost_usd"] > 0
+
+
 def test_a_model_of_another_provider_is_refused(session: Path, run: Run) -> None:
     ended = run("replay", session, "--provider", "openai-chat", "--model", "claude-opus-4-5")
     assert (ended.code, ended.out) == (2, "")

@@ -188,6 +188,7 @@ def test_the_table_has_a_row_a_cache(run: Run, trace: str) -> None:
     ended = run("simulate", trace, "--policy", "lru,fifo", "--capacity", "40,unbounded")
     assert ended.code == 0
     assert "60 requests" in ended.out and "blocks of 512 tokens" in ended.out
+    assert "counted: what these caches would hold of the trace; no bill was looked at\n" in ended.out
     rows = [line.split() for line in ended.out.splitlines() if line.startswith("vllm")]
     assert [row[:3] for row in rows] == [["vllm", policy, room] for policy in ("lru", "fifo") for room in ("40", "unbounded")]
 

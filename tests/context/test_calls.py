@@ -125,7 +125,8 @@ def test_an_answer_that_does_not_fit_changes_nothing(desk: Desk) -> None:
 def test_a_result_no_json_can_carry_leaves_the_call_open(desk: Desk) -> None:
     context = desk.context("one")
     desk.ask(context, asks(("add", {"a": 1, "b": 2})))
-    for wrong in (b"bytes", object(), float("nan"), {1: 2}, "\ud800", [[object()]], nested(5000)):
+    picture, page = {"type": "image", "media_type": "image/png", "data": "cat.png"}, {"type": "document", "url": "docs/intro.md"}
+    for wrong in (b"bytes", object(), float("nan"), {1: 2}, "\ud800", [[object()]], nested(5000), [picture], [page]):
         with pytest.raises(InvalidContent):
             context.result(context.calls[0], wrong)
     assert len(context.calls) == 1

@@ -63,6 +63,22 @@ def test_other_parameters_of_the_same_model_are_no_switch() -> None:
     assert len(loop.context.log) == n and loop.context.request()["max_tokens"] == 9
 
 
+def test_another_endpoint_is_not_assigned_once_something_was_said() -> None:
+    here, other = AnthropicMessages("claude-opus-4-8", max_tokens=1024), OpenAIChat("gpt-6.1-sol")
+    context = Context(here)
+    context.provider = other
+    context.provider = here
+    context.user("hello")
+    body, n = context.request().body, len(context.log)
+    with pytest.raises(UsageError, match=r"speaks openai_chat, and this conversation anthropic_messages: context\.switch\(provider\) goes"):
+        context.provider = other
+    assert context.request().body == body and len(context.log) == n
+    context.provider = AnthropicMessages("claude-sonnet-5-5", max_tokens=9)
+    assert context.request()["model"] == "claude-sonnet-5-5"
+    entry = context.switch(other)
+    assert entry is not None and entry.kind == "switch" and context.provider is other
+
+
 def test_what_the_other_endpoint_cannot_say_is_refused_before_anything_changes() -> None:
     provider: Provider = AnthropicMessages("claude-opus-4-8", max_tokens=1024)
     context = Context(provider, tools=[fetch, {"type": "web_search_20250305", "name": "web_search"}])

@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from contextkit.cache.usage import Usage
 from contextkit.importers.found import records_at, records_in
 from contextkit.importers.openrouter import is_openrouter
 from contextkit.importers.source import Faults
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.judged import judged
+from contextkit.report.contents import Gathering
+from contextkit.report.html.columns import Columns
+from contextkit.report.html.page import page
+from contextkit.report.plain.document import document
+from contextkit.report.plain.markdown import markdown
+from contextkit.report.terminal import text
 
 GENERATIONS = Path(__file__).parent / "fixtures" / "openrouter" / "generations.jsonl"
 
@@ -61,3 +69,23 @@ def test_a_cut_line_is_said(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(text[:-900], "utf-8")
     assert len(calls(tmp_path / "a", faults)) == 3
     assert len(faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "n_calls", "unlisted"),
+    [("anthropic/claude-sonnet-4.5", 4, []), ("a/model-nobody-lists", 4, ["a/model-nobody-lists"]), ("openai/gpt-4o", 0, [])],
+)
+def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(model: str, n_calls: int, unlisted: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "generations.jsonl"
+    path.write_text(GENERATIONS.read_text("utf-8").replace("openai/gpt-4o", model), "utf-8")
+    gathering = Gathering()
+    gathering.add_all(judged(records_in([str(path)], Faults())))
+    contents = gathering.contents("generations")
+    unbilled = f"bill unknown in {n_calls} of the calls of {model}: they tell what was read from the cache, not what was written"
+    unpriced = f"no list price for {model}: in no dollar figure; upgrade genai-prices, or put a price of your own on the tokens"
+    for shown in (text(contents, 400), markdown(contents).replace("\\", ""), page(contents, Columns())):
+        assert (unbilled in shown) == bool(n_calls)
+        assert (unpriced in shown) == bool(unlisted)
+    said = json.loads(document(contents))
+    assert said["calls_without_writes"] == ({model: n_calls} if n_calls else {}) and said["models_without_price"] == unlisted
+    assert gathering.copied().contents("").calls_without_writes == contents.calls_without_writes

@@ -79,12 +79,12 @@ def told(provider: Provider) -> list[bytes]:
     context.compact(["So far: ", PARTS[1]], kept)
     bodies.append(context.request().body)
     for number, other in enumerate(PROVIDERS):
-        context.provider = other
+        context.switch(other)
         context.user("And you?")
         calls = [("text", f"I am {other.wire}."), ("thinking", "I think.", "c2ln"), ("call", f"x{number}", "search", {"z": 1})]
         context.receive(answer(other.wire, f"o{number}", calls, ZERO), context.request())
         context.result(context.calls[0], {"found": 3})
-    context.provider = provider
+    context.switch(provider)
     context.resystem("Now in French.")
     return [*bodies, context.request(stop=["x"]).body]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextkit.errors import UsageError
 from contextkit.importers.found import files_at, is_ledger
 from contextkit.ledger.engines.duck import summarise_files
-from contextkit.report.contents import Contents, Fault
+from contextkit.report.contents import BILLED, Contents, Fault
 
 
 def added(paths: Sequence[str], by: str) -> Contents:
@@ -25,4 +25,4 @@ def added(paths: Sequence[str], by: str) -> Contents:
     found = summarise_files(files, by)
     faults: tuple[Fault, ...] = ((files[0], 0, f"{found.n_unread:,} lines are no JSON; they count nowhere"),) if found.n_unread else ()
     title = files[0] if len(files) == 1 else f"{len(files):,} files"
-    return Contents(title, found.summary, by, found.verdicts, found.sessions, faults=faults, n_faults=found.n_unread)
+    return Contents(title, found.summary, by, found.verdicts, found.sessions, faults=faults, n_faults=found.n_unread, counted=BILLED)

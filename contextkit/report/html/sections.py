@@ -12,7 +12,7 @@ from html import escape
 from contextkit.canonical import Json
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
 from contextkit.report.figures import Loss, losses
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.report.html.columns import Session, Sums
@@ -33,7 +33,9 @@ def sections(
     yield f"<header><h1>Prompt cache report</h1><p>{escape(contents.title)}</p>"
     if contents.is_partial:
         yield '<p class="warning">Partial: reading was cut short; these are the figures of what was read.</p>'
-    yield f"<p><strong>{escape(str(contents.summary))}</strong></p></header>\n"
+    counted = f"<p>Counted: {escape(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
+    why = "".join(f"<p>{escape(line)}</p>" for line in unknowns(contents))
+    yield f"<p><strong>{escape(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
     if not contents.summary.calls:
         return
     yield _tiles(contents)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from contextkit.ledger.summary import Row, dollars
 from contextkit.letters import visible
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
 from contextkit.report.figures import losses
 from contextkit.report.fixes import fix_of, provider_says
 
@@ -40,6 +40,8 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield f"**{escaped(str(summary))}**" + (" (partial: reading was cut short)" if contents.is_partial else "")
     if not summary.calls:
         return
+    yield from ["", f"Counted: {escaped(contents.counted)}"] if contents.counted else []
+    yield from (part for line in unknowns(contents) for part in ("", escaped(line)))
     kinds = [("model", summary.models), *([(contents.by, summary.groups)] if contents.by not in ("", "model") else [])]
     for kind, rows in kinds:
         yield from _sums(kind, rows, summary.total)

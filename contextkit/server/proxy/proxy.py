@@ -11,10 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-import h11
-
 from contextkit.canonical import canonical
-from contextkit.errors import UsageError
+from contextkit.errors import MissingExtra, UsageError
+
+try:
+    import h11
+except ImportError:
+    raise MissingExtra("the proxy", "server") from None
+
 from contextkit.server.answer import CHAT, MESSAGES, trace_of
 from contextkit.server.proxy.headers import value_of
 from contextkit.server.proxy.link import Link

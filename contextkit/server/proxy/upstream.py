@@ -14,9 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import h11
+from contextkit.errors import MissingExtra, UsageError
 
-from contextkit.errors import UsageError
+try:
+    import h11
+except ImportError:
+    raise MissingExtra("the proxy", "server") from None
+
 from contextkit.server.proxy.link import Link
 
 CONNECT_SECONDS = 10.0
