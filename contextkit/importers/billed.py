@@ -223,6 +223,7 @@ _ALIASES = {
 _HOSTED = {"bedrock-2023-05-31": "aws", "vertex-2023-10-16": "google"}
 """`anthropic_version` of a body → whose cloud takes it."""
 _NAMED = re.compile(r"/(?:models?|deployments)/([^/:?]+)")
+_PROJECT = re.compile(r"/projects/([^/?]+)/locations/([^/?]+)/")
 _REGIONAL = re.compile(r"/model/([^/?]+)/(?:converse|invoke)")
 
 
@@ -273,6 +274,16 @@ def _by_model(model: str, wire: str) -> str:
         return get_snapshot().find_provider(model, None, None).id if model else ""
     except LookupError:
         return ""
+
+
+def cloud_in(url: str) -> tuple[str, str]:
+    """The project and the region an address names, as Google Cloud's do; empty where it names none.
+
+    >>> cloud_in("https://aiplatform.googleapis.com/v1/projects/p/locations/europe-west1/publishers/google/models/gemini-2.5-pro:generateContent")
+    ('p', 'europe-west1')
+    """
+    found = _PROJECT.search(url)
+    return (unquote(found[1]), unquote(found[2])) if found else ("", "")
 
 
 def model_in(url: str) -> str:

@@ -17,13 +17,13 @@ import orjson
 from contextkit.cache.usage import Usage
 from contextkit.canonical import canonical
 from contextkit.importers.answers import Answer
-from contextkit.importers.billed import model_in, provider_of, shape_of, usage_of
+from contextkit.importers.billed import cloud_in, model_in, provider_of, shape_of, usage_of
 from contextkit.importers.conversing import Conversations
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.bodies.reading import wire_of
-from contextkit.ledger.exchange import INFERRED_LANE, REROUTED, Bodies, Exchange, Remark
+from contextkit.ledger.exchange import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, Exchange, Remark
 from contextkit.ledger.row import Record
 from contextkit.providers.stateful.histories import Histories, Unknown, named_in
 
@@ -103,8 +103,8 @@ class _Lane:
 
     at: float = 0.0
     """When its last call started."""
-    upstream: str = ""
-    """Whom a router passed its last call on to."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Whom a router passed its last call on to, and whose project that was, by the words a move begins with."""
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class Pairs:
         error = answer.error or heard.error or ("cut" if answer.is_stream and not answer.has_ended else None)
         provider = self._provider(heard, fields, answer, model)
         prompt = Bodies(raw) if raw is not None else None
-        yield from self._remarks(identity, session, lane, answer)
+        yield from self._remarks(identity, session, lane, answer, heard.url)
         for name, part, asked, usage in self._bills(heard.line, answer, identity, lane, model, provider, fields):
             yield Exchange(name, session, part, *times, provider, asked, prompt, usage, None, error)
             prompt = None
@@ -209,14 +209,16 @@ class Pairs:
             wire = "openrouter_generation"
         return provider_of(heard.url, _text(heard.provider), wire, model, _text(fields.get("anthropic_version")))
 
-    def _remarks(self, identity: str, session: str, lane: str, answer: Answer) -> Iterator[Remark]:
+    def _remarks(self, identity: str, session: str, lane: str, answer: Answer, url: str) -> Iterator[Remark]:
         if answer.verdict:
             yield Remark("verdict", identity, answer.verdict)
-        state = self.lanes[session, lane]
-        if answer.upstream:
-            if state.upstream not in ("", answer.upstream):
-                yield Remark("setting", identity, f"{REROUTED}{state.upstream} → {answer.upstream}")
-            state.upstream = answer.upstream
+        project, region = cloud_in(url)
+        places = self.lanes[session, lane].places
+        for word, place in ((REROUTED, answer.upstream or region), (OTHER_PROJECT, project)):
+            was = places.setdefault(word, place) if place else place
+            if was != place:
+                yield Remark("setting", identity, f"{word}{was} → {place}")
+                places[word] = place
 
     def _bills(
         self, line: int, answer: Answer, identity: str, lane: str, model: str, provider: str, fields: Mapping[str, Any]

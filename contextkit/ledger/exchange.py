@@ -13,6 +13,8 @@ from contextkit.cache.usage import Usage
 
 REROUTED = "upstream "
 """What a remark on a setting begins with where an aggregator moved to another host: `upstream alpha → beta`."""
+OTHER_PROJECT = "project "
+"""The same where the address names another project of a cloud, whose caches are apart: `project alpha → beta`."""
 INFERRED_LANE = "conversation "
 """What the name of a lane begins with that nobody recorded: a reader told it from others by what its prompts say."""
 

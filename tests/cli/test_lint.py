@@ -167,6 +167,28 @@ def test_an_aggregator_that_moved_to_another_host_is_what_broke_the_prefix(tmp_p
     assert found["cost_tokens"] > 10_000
 
 
+@pytest.mark.parametrize(
+    ("project", "region", "code", "message"),
+    [("beta", "us-central1", "CKR08", "account beta is asked after alpha, and their caches are apart"),
+     ("alpha", "us-east4", "CKR01", "the next call went to another place: us-central1 before, us-east4 now")],
+)  # fmt: skip
+def test_the_address_of_a_call_says_where_its_cache_is(
+    tmp_path: Path, run: Run, project: str, region: str, code: str, message: str
+) -> None:
+    rows = []
+    for number, (owner, place) in enumerate([("alpha", "us-central1"), ("alpha", "us-central1"), (project, region)]):
+        said = [{"role": ("user", "model")[n % 2], "parts": [{"text": f"{n}"}]} for n in range(2 * number + 1)]
+        request = {"contents": said, "systemInstruction": {"parts": [{"text": RULES}]}}
+        usage = {"promptTokenCount": 12_100, "cachedContentTokenCount": 12_000 * (number == 1), "candidatesTokenCount": 9}
+        response = {"responseId": f"g{number}", "candidates": [], "usageMetadata": usage}
+        url = f"https://x/v1/projects/{owner}/locations/{place}/publishers/google/models/gemini-2.5-pro:generateContent"
+        rows.append({"at": 1_790_000_000 + 20 * number, "session_id": "s", "url": url, "request": request, "response": response})
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    found = json.loads(run("lint", str(path), "--json").out)["findings"]
+    assert [(one["code"], one["place"]["turn"], one["message"]) for one in found] == [(code, 3, message)]
+
+
 def test_what_is_wrong_with_a_recording_is_told_and_the_rest_is_looked_at(folder: Path, run: Run) -> None:
     whole = (folder / "broken.jsonl").read_bytes()
     (folder / "cut.jsonl").write_bytes(whole[:-40])

@@ -127,11 +127,11 @@ class Look:
 
 def _note(remark: Remark, verdicts: dict[str, str], rerouted: dict[str, str]) -> None:
     """Keep what the detector is to know of a call."""
-    from contextkit.ledger.exchange import REROUTED
+    from contextkit.ledger.exchange import OTHER_PROJECT, REROUTED
 
     if remark.kind == "verdict":
         verdicts[remark.about] = remark.text
-    elif remark.kind == "setting" and remark.text.startswith(REROUTED):
+    elif remark.kind == "setting" and remark.text.startswith((REROUTED, OTHER_PROJECT)):
         rerouted[remark.about] = remark.text.removeprefix(REROUTED)
 
 

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from contextkit.canonical import Json
 from contextkit.lint.guard.judging import Answered
 from contextkit.lint.trace.compare import is_same
-from contextkit.lint.trace.conversations import kinship
+from contextkit.lint.trace.conversations import is_branch, kinship
 from contextkit.lint.trace.rule import Block, Sent
 from contextkit.providers.stateful.continuing import PREVIOUS
 from contextkit.providers.stateful.histories import Unknown
 
+RUN = "watch"
+"""How the name of a run begins."""
 MOST, MOST_BYTES = 64, 1 << 26
 """Conversations kept, and bytes of their bodies: the quietest go first."""
 _MARKERS = (b'"cache_control":', b'"prompt_cache_breakpoint":')
@@ -59,6 +61,8 @@ class Conversation:
     """Id of the last response."""
     kept: Unknown | None = None
     """What its last request went on from, kept by the provider; None where it said everything itself."""
+    label: str = ""
+    """The name its caller gave it; empty where what it says tells it from others."""
 
     @property
     def n_bytes(self) -> int:
@@ -91,7 +95,7 @@ class Conversations:
 
     __slots__ = ("_kept", "_most", "_most_bytes", "_n_bytes", "_numbers", "_run")
 
-    def __init__(self, run: str = "watch", most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, run: str = RUN, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         """`run` begins the name of each; `most` and `most_bytes` are how many are kept, and how much of them."""
         self._run, self._most, self._most_bytes = run, most, most_bytes
         self._kept: OrderedDict[int, Conversation] = OrderedDict()
@@ -101,24 +105,26 @@ class Conversations:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def of(self, wire: str) -> Iterator[Conversation]:
-        """Those on one endpoint, the one that spoke last first."""
-        return (one for one in reversed(self._kept.values()) if one.wire == wire)
+    def of(self, wire: str, label: str = "") -> Iterator[Conversation]:
+        """Those on one endpoint that were given this name, or none; the one that spoke last first."""
+        return (one for one in reversed(self._kept.values()) if one.wire == wire and one.label == label)
 
-    def going_on(self, wire: str, body: bytes) -> tuple[Conversation, tuple[bytes, ...]] | None:
+    def going_on(self, wire: str, body: bytes, label: str = "") -> tuple[Conversation, tuple[bytes, ...]] | None:
         """The one `body` goes on from, the longest where several fit, with the pieces of `body`; None where there is none."""
-        fitting = [(one, pieces) for one in self.of(wire) if (pieces := one.followed_by(body)) is not None]
+        fitting = [(one, pieces) for one in self.of(wire, label) if (pieces := one.followed_by(body)) is not None]
         return max(fitting, key=lambda pair: len(pair[0].body)) if fitting else None
 
-    def named(self, wire: str, past: Unknown) -> Conversation | None:
+    def named(self, wire: str, past: Unknown, label: str = "") -> Conversation | None:
         """The one whose last response, or whose last request, goes by the name that a request gives its past; None where none does."""
         is_previous = past.field == PREVIOUS
-        return next((one for one in self.of(wire) if (one.previous == past.name if is_previous else one.kept == past)), None)
+        return next((one for one in self.of(wire, label) if (one.previous == past.name if is_previous else one.kept == past)), None)
 
-    def name(self) -> str:
-        """For a new one."""
+    def name(self, wire: str, label: str = "") -> str:
+        """For a new one; a branch of one that was given a name has its number behind it."""
+        if label and next(self.of(wire, label), None) is None:
+            return label + self._run.removeprefix(RUN)
         self._numbers += 1
-        return f"{self._run}-{self._numbers}"
+        return f"{label}{self._run.removeprefix(RUN)}#{self._numbers}" if label else f"{self._run}-{self._numbers}"
 
     def keep(self, conversation: Conversation, change: Callable[[Conversation], object] = lambda one: None) -> None:
         """Keep one, or `change` one that is kept, as the one that spoke last."""
@@ -143,16 +149,21 @@ _MOST_READ = 8
 """Earlier requests parsed to find out whose continuation one is."""
 
 
-def resembling(conversations: Conversations, wire: str, sent: Sent, read: Callable[[Conversation], Sent]) -> Conversation | None:
+def resembling(
+    conversations: Conversations, wire: str, sent: Sent, read: Callable[[Conversation], Sent], label: str = ""
+) -> Conversation | None:
     """The conversation that `sent` goes on from with another past; None where it begins one, or branches off an earlier request.
 
     Whoever goes on repeats what was said last; only a branch, or another conversation, does not. `read` cuts a conversation's last request.
+    One that was given a name is gone on from whatever is said, unless that is a branch.
     """
     probes = _probes(sent.blocks)
-    whole = (one for one in conversations.of(wire) if one.kept is None)
+    whole = [one for one in conversations.of(wire, label) if one.kept is None]
     likely = [one for one in whole if any(probe in one.body for probe in probes)][:_MOST_READ]
     fitting = [(score, one) for one in likely if (score := _likeness(read(one), sent)) is not None]
-    return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+    if fitting or not label or not whole:
+        return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+    return None if is_branch(read(whole[0]), sent) else whole[0]
 
 
 def _probes(blocks: Sequence[Block]) -> list[bytes]:

@@ -19,8 +19,9 @@ from contextkit.ledger.exchange import Exchange, Remark
 from contextkit.ledger.misses import is_shortfall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.guard.breaks import asked_of, broken, call_sent, catalogue, refused, step_of
-from contextkit.lint.guard.conversations import Conversation, Conversations, cut_at_end, markers, resembling
+from contextkit.lint.guard.conversations import RUN, Conversation, Conversations, cut_at_end, markers, resembling
 from contextkit.lint.guard.judging import Answered, billed, expected_tokens, missing_tokens
+from contextkit.lint.guard.named import current
 from contextkit.lint.guard.pasts import Pasts
 from contextkit.lint.guard.recording import Recording
 from contextkit.lint.guard.tell import Caller, Teller, caller
@@ -85,7 +86,7 @@ class Guard:
         self._rules = None if hazards is None else Rules(hazards)
         self._lock, self._pasts = Lock(), Pasts()
         # A ledger goes on from run to run, and the conversations of one run are not those of another.
-        run = "watch" if recording is None else f"watch-{token_hex(4)}"
+        run = RUN if recording is None else f"{RUN}-{token_hex(4)}"
         self._conversations = Conversations(run) if conversations is None else conversations
 
     def forget(self) -> None:
@@ -122,7 +123,7 @@ class Guard:
 
     def _compared(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
         with self._lock:
-            found = self._conversations.going_on(wire, body)
+            found = self._conversations.going_on(wire, body, current())
             if found is not None and not _is_over_marked(*found):
                 one, pieces = found
                 self._conversations.keep(one, lambda one: _advance(one, body, pieces, one.back, at, None))
@@ -134,17 +135,19 @@ class Guard:
         sent = replace(call_sent(body, wire, at=at), index=1)
         kept = named_in(sent.body)
         pieces, back = cut_at_end(body, sent.body, wire) if kept is None else ((), b"")
+        told, label = self._conversations, current()
         with self._lock:
-            past = resembling(self._conversations, wire, sent, _read) if kept is None else self._conversations.named(wire, kept)
+            past = resembling(told, wire, sent, _read, label) if kept is None else told.named(wire, kept, label)
             if past is None and kept is not None and kept.field == PREVIOUS:
                 raise UnreadableRequest("body", "goes on from a response that passed by unseen, or that another request went on from")
             before = _read(past) if past else None
-            own = past if before is not None and not is_said_again(before, sent) else None  # one that may still go on itself stays as it is
-            name, turn = own.name if own else self._conversations.name(), past.turn + 1 if past else 1
+            is_other = before is None or (not label and is_said_again(before, sent))
+            own = None if is_other else past  # one that may still go on itself stays as it is
+            name, turn = own.name if own else told.name(wire, label), past.turn + 1 if past else 1
         findings = self._findings(before, sent, turn, name, where)
         for finding in findings:
             self._teller.before(finding, where)
-        conversation = own or Conversation(name, wire, "", body, pieces, back, at, turn - 1)
+        conversation = own or Conversation(name, wire, "", body, pieces, back, at, turn - 1, label=label)
         with self._lock:
             self._conversations.keep(conversation, lambda one: _advance(one, body, pieces, back, at, sent, kept))
             return conversation, _departure(conversation, body, at, where, findings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ user's own may have the name of one."""
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _LOOPS = frozenset({"asyncio.events", "asyncio.base_events", "asyncio.runners"})
 """What runs tasks: who stands above it started the loop, not the call."""
+_POOL = "concurrent.futures.thread"
+"""What runs work in threads; the frame that does has the work as its `self`."""
 _SDK_ERRORS = {"anthropic": "AnthropicError", "openai": "OpenAIError"}
 """SDK → its root error. What is not of it and leaves a transport is taken for a lost connection, wrapped and tried again
 (anthropic/_base_client.py, `_attempt_request`)."""
@@ -61,15 +64,19 @@ def caller() -> Caller:
     """The innermost frame that belongs to neither SDK, HTTP client, event loop nor this package.
 
     A coroutine's frames stand on the stack while it runs, so an async call shows its line too. A call that is a task of its own
-    (`gather(client.messages.create(…))`) shows the line that waits for it; nothing where that cannot be told.
+    (`gather(client.messages.create(…))`), or that a coroutine gave to a thread (`to_thread(client.messages.create, …)`), shows the line
+    that waits for it; nothing where that cannot be told: what other code gives to a pool or a `Thread` leaves no trace of who did.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module in _LOOPS:
-            return next(map(_caller_at, _waiting()), NOBODY)
+            return next(map(_caller_at, _waiting_for(asyncio.current_task())), NOBODY)
         if not _is_passed(module, frame):
             return _caller_at(frame)
+        if module == _POOL and "self" in frame.f_locals:
+            time.sleep(0)  # who gave it the work may not have come to wait for it yet
+            return next(map(_caller_at, _waiting_for(_awaited(frame.f_locals["self"]))), NOBODY)
         frame = frame.f_back
     return NOBODY
 
@@ -87,13 +94,23 @@ def _is_passed(module: str, frame: FrameType) -> bool:
     return top in _OWN or (top in _PASSED and _INSTALLED.search(frame.f_code.co_filename) is not None)
 
 
-def _waiting() -> Iterator[FrameType]:
-    """Where the tasks stand that wait for the one that runs, by itself or gathered with others; the innermost frame of each first."""
-    task = asyncio.current_task()
-    for other in asyncio.all_tasks() if task else ():
+def _waiting_for(future: asyncio.Future[Any] | None) -> Iterator[FrameType]:
+    """Where the tasks stand that wait for a task or future, by itself or gathered with others; the innermost frame of each first."""
+    for other in asyncio.all_tasks(future.get_loop()) if future else ():
         waits_for: Any = getattr(other, "_fut_waiter", None)
-        if waits_for is not None and (waits_for is task or task in getattr(waits_for, "_children", ())):
-            yield from reversed([frame for frame in _frames(other) if not _is_passed(str(frame.f_globals.get("__name__", "")), frame)])
+        if waits_for is not None and (waits_for is future or future in getattr(waits_for, "_children", ())):
+            own = [frame for frame in _frames(other) if not _is_passed(str(frame.f_globals.get("__name__", "")), frame)]
+            yield from reversed(own) if own else _waiting_for(other)
+
+
+def _awaited(work: object) -> asyncio.Future[Any] | None:
+    """What a coroutine waits for that gave a piece of work to a pool: asyncio ties its own future to that of the pool by a callback."""
+    for told in getattr(getattr(work, "future", None), "_done_callbacks", ()):
+        names = getattr(getattr(told, "__code__", None), "co_freevars", ())
+        if "destination" in names:
+            tied = told.__closure__[names.index("destination")].cell_contents
+            return tied if asyncio.isfuture(tied) else None
+    return None
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:

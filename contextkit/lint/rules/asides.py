@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from contextkit.lint.rules.history import last_message
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Sent
@@ -36,13 +37,16 @@ class Aside:
 
 
 def asides(calls: Calls) -> Iterator[Aside]:
-    """Every call that is alone in its conversation, in a session that has a longer one, in order."""
+    """Every call that is alone in its conversation, in a session that has a longer one, in order.
+
+    A question asked anew takes another way from a place where a conversation has been, and is none.
+    """
     conversations = calls.conversations
     longer = {name: mine for name, mine in conversations.items() if len(mine) > 1}
     for mine in conversations.values():
         sent = mine[0]
         beside = [(len(them), name, them) for name, them in longer.items() if _is_beside(sent, them)]
-        if len(mine) == 1 and beside:
+        if len(mine) == 1 and beside and not any(_is_branch(sent, them) for _, _, them in beside):
             _, name, them = max(beside)
             yield _aside(sent, name, them)
 
@@ -51,8 +55,20 @@ def _is_beside(sent: Sent, them: Sequence[Sent]) -> bool:
     return bool(sent.exchange.session) and them[0].exchange.session == sent.exchange.session and them[0].index < sent.index
 
 
+def _is_branch(sent: Sent, them: Sequence[Sent]) -> bool:
+    """Whether a conversation begins as it does, its last message aside: with its head, and what was said up to some turn."""
+    whole, newest = _before(sent, them).blocks, last_message(sent)
+    begun = [block for block in sent.blocks if block.message < newest]
+    return bool(begun) and len(begun) <= len(whole) and all(a.body == b.body for a, b in zip(begun, whole, strict=False))
+
+
+def _before(sent: Sent, them: Sequence[Sent]) -> Sent:
+    """The last of their calls in front of it."""
+    return [one for one in them if one.index < sent.index][-1]
+
+
 def _aside(sent: Sent, name: str, them: Sequence[Sent]) -> Aside:
-    before = [one for one in them if one.index < sent.index][-1]
+    before = _before(sent, them)
     behind = next((one for one in them if one.index > sent.index), None)
     said = _messages(sent)
     return Aside(sent, name, before, behind, sum(len(block.body) for block in said), _quotes(said, _messages(before)))

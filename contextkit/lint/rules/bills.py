@@ -17,9 +17,17 @@ from contextkit.lint.trace.rule import Block, Sent, Step
 _INERT = frozenset({
     "max_tokens", "max_completion_tokens", "max_output_tokens", "stop_sequences", "stop", "metadata", "stream", "stream_options",
     "temperature", "top_p", "top_k", "store", "user", "diagnostics", "cache_control", "prompt_cache_options", "n", "seed",
-    "safety_identifier", "prewarm",
+    "safety_identifier", "prewarm", "inferenceConfig",
 })  # fmt: skip
-"""Fields that are not rendered into the prompt (prompt-caching documentation of Anthropic and OpenAI)."""
+"""Fields that are not rendered into the prompt (prompt-caching documentation of Anthropic and OpenAI); of Converse the one that holds
+them."""
+_CONFIGS = ("inferenceConfig", "generationConfig", "generation_config")
+"""Fields of Converse and Gemini that hold settings."""
+_INERT_SETTINGS = frozenset({
+    "maxOutputTokens", "max_output_tokens", "temperature", "topP", "top_p", "topK", "top_k", "stopSequences", "stop_sequences", "seed",
+    "candidateCount", "candidate_count",
+})  # fmt: skip
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens", "maxOutputTokens")
 SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "bash_code_execution", "text_editor_code_execution", "tool_search", "mcp_")
 """Beginnings of the names of tools that run at the provider, several calls of the model behind one bill."""
 
@@ -60,7 +68,13 @@ def is_same_request(step: Step) -> bool:
 
 def keyed(sent: Sent) -> dict[str, Json]:
     """The parameters that may be part of what is cached."""
-    return {name: value for name, value in sent.params.items() if name not in _INERT}
+    return {name: _settings(value) if name in _CONFIGS else value for name, value in sent.params.items() if name not in _INERT}
+
+
+def _settings(value: Json) -> Json:
+    if not isinstance(value, dict):
+        return value
+    return {name: setting for name, setting in value.items() if name not in _INERT_SETTINGS}
 
 
 def is_kept(step: Step) -> bool:
@@ -86,8 +100,16 @@ def read_of_shared(step: Step, shared: int) -> tuple[int, int] | None:
 
 def asks_nothing(sent: Sent) -> bool:
     """Whether the call generates nothing: it warms a cache or keeps it warm."""
-    limits = (sent.params.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"))
-    return sent.params.get("prewarm") is True or any(limit in (0, 1) and not isinstance(limit, bool) for limit in limits)
+    return bool(limit_path(sent))
+
+
+def limit_path(sent: Sent) -> str:
+    """The parameter that says so, in the words of its wire; empty where none does."""
+    if sent.params.get("prewarm") is True:
+        return "prewarm"
+    held = [("", sent.params), *((f"{name}.", value) for name in _CONFIGS if isinstance(value := sent.params.get(name), Mapping))]
+    limits = ((f"{front}{name}", settings.get(name)) for front, settings in held for name in _LIMITS)
+    return next((path for path, limit in limits if limit in (0, 1) and not isinstance(limit, bool)), "")
 
 
 def uses_server_tools(sent: Sent) -> bool:

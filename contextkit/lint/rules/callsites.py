@@ -133,6 +133,11 @@ def calls_in(body: list[ast.stmt]) -> Iterator[ast.Call]:
     return (node for statement in body for node in walk(statement) if isinstance(node, ast.Call))
 
 
+def takes_next(node: ast.AST) -> bool:
+    """Whether an expression is the next item of an iterator that somebody keeps: `next(keys)`, and not `next(iter(keys))`."""
+    return isinstance(node, ast.Call) and last_name(node.func) == "next" and isinstance((*node.args, node)[0], ast.Name | ast.Attribute)
+
+
 def is_nothing(node: ast.AST) -> bool:
     """Whether an expression is None or an empty list."""
     is_none = isinstance(node, ast.Constant) and node.value is None

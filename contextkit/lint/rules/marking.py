@@ -83,20 +83,41 @@ def resolved(node: ast.expr | None, view: View) -> ast.expr | None:
     return found[0] if len(found) == 1 else node
 
 
+def in_class(node: ast.Attribute, view: View) -> ast.expr | None:
+    """What `self.NAME` or `cls.NAME` stands for where the class's body says it and no method sets it; None elsewhere, and for a field."""
+    around = next((part for part in reversed(view.parents()) if isinstance(part, ast.ClassDef)), None)
+    if around is None or not isinstance(node.value, ast.Name) or node.value.id not in ("self", "cls"):
+        return None
+    stored = [part for part in walk(around) if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None]
+    if any(isinstance(target, ast.Attribute) and target.attr == node.attr for part in stored for target in _targets(part)):
+        return None
+    return next((value for part in around.body if isinstance(part, ast.Assign) for value in _at_top(part, node.attr)), None)
+
+
 def all_keywords(call: ast.Call, view: View) -> dict[str, ast.expr] | None:
     """What a call is given by name, also by a dict that is written out: `create(**request)`; None where that is not known."""
     found = {given.arg: given.value for given in call.keywords if given.arg}
     for spread in (given.value for given in call.keywords if given.arg is None):
-        known = resolved(spread, view)
-        if not isinstance(known, ast.Dict) or not all(isinstance(constant(key), str) for key in known.keys):
+        known = _entries(resolved(spread, view))
+        if known is None:
             return None
-        found |= {str(constant(key)): value for key, value in zip(known.keys, known.values, strict=True)}
+        found |= known
         if isinstance(spread, ast.Name):
             later = _set_later(spread.id, view)
             if later is None:
                 return None
             found |= later
     return found
+
+
+def _entries(node: ast.expr | None) -> dict[str, ast.expr] | None:
+    """Those of a dict that is written out, `dict(model=…)` too; None where not all of them are."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
+        found = {given.arg: given.value for given in node.keywords if given.arg}
+        return found if len(found) == len(node.keywords) else None
+    if not isinstance(node, ast.Dict) or not all(isinstance(constant(key), str) for key in node.keys):
+        return None
+    return {str(constant(key)): value for key, value in zip(node.keys, node.values, strict=True)}
 
 
 def _set_later(name: str, view: View) -> dict[str, ast.expr] | None:

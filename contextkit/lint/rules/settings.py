@@ -12,6 +12,7 @@ from typing import NamedTuple
 import orjson
 
 from contextkit.canonical import Json
+from contextkit.ledger.exchange import OTHER_PROJECT
 from contextkit.lint.trace.compare import reach_of
 from contextkit.lint.trace.rule import Change, Evidence, Sent, Step
 
@@ -136,6 +137,14 @@ def account_of(sent: Sent) -> str:
     return found["account"] if found else ""
 
 
+def accounts(step: Step) -> tuple[str, str]:
+    """The account or project of both calls, by the names of their models or by their addresses; empty where nothing says it."""
+    if step.after.rerouted.startswith(OTHER_PROJECT):
+        was, _, now = step.after.rerouted.removeprefix(OTHER_PROJECT).partition(" → ")
+        return was, now
+    return account_of(step.before), account_of(step.after)
+
+
 def is_aggregated(sent: Sent) -> bool:
     """Whether an aggregator passes the call on: it names the vendor before the model, or takes that aggregator's own fields."""
     name = sent.params.get("model")
@@ -152,7 +161,7 @@ def route_key(sent: Sent) -> str:
 
 def moved(step: Step) -> Differs | None:
     """What says that another deployment was asked: the region in the model's name, or the host or provider that was recorded."""
-    if step.after.rerouted:
+    if step.after.rerouted and not step.after.rerouted.startswith(OTHER_PROJECT):
         left, _, taken = step.after.rerouted.partition(" → ")
         return Differs("provider", left, taken)
     was, now = region_of(step.before), region_of(step.after)

@@ -57,7 +57,8 @@ ABOUT: dict[str, re.Pattern[str]] = {
     "file": re.compile(r"\b[\w-]+\.(?:md|mdc)\b|cursorrules|windsurfrules|(?:project|custom|user|repo\w*) (?:instructions|rules)"
                        r"|instructions? file", re.IGNORECASE),
     "reminder": re.compile(r"reminder|\bnotice\b|<system[-_ ]", re.IGNORECASE),
-    "variant": re.compile(r"\bvariant\b|\bexperiment\b|\bbucket\b|(?:prompt|template)[ _-]?version", re.IGNORECASE),
+    "variant": re.compile(r"\bvariant\b|\bexperiment\b|\bbucket\b|(?:prompt|template)[ _-]?version|\ba/?b[ _-]?test|\bcohort\b",
+                          re.IGNORECASE),
 }  # fmt: skip
 """Subject → the words of a heading or label that name it."""
 BOX = re.compile(r"^\s*(?:[-*]\s*)?(?:\[[ xX~>-]\]|[☐☑✓✔✗])", re.MULTILINE)

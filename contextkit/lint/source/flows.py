@@ -16,6 +16,8 @@ from contextkit.lint.source.tables import sanitizers, sinks
 
 _TOOLS: frozenset[Sink] = frozenset({"tools", "tool", "schema"})
 """What stands in front of those."""
+_IN_TOOLS: frozenset[Sink] = frozenset({"tool", "schema"})
+"""What a list of tools is made of."""
 
 
 class _Meeting(NamedTuple):
@@ -65,11 +67,14 @@ def findings(program: Program, flows: Flows) -> Iterator[Finding]:
     everything = list(_all_findings(program, flows))
     clocks = {(one.finding.place, one.finding.trail[-1]) for one in everything if one.kind == "clock"}
     in_tools = {one.finding.place for one in everything if one.sink in _TOOLS}
+    inside = {(one.kind, one.finding.place) for one in everything if one.sink in _IN_TOOLS}
     for kind, sink, finding in everything:
         if kind == "date" and (finding.place, finding.trail[-1]) in clocks:
             continue  # what is read to the second is told as that
         if sink == "system" and finding.place in in_tools:
             continue  # tools stand in front of it, and one change mends both
+        if sink == "tools" and kind in sanitizers.ORDER and (kind, finding.place) in inside:
+            continue  # it is the order inside of a definition, told as that
         key = finding.code, finding.place
         if key not in best or len(finding.trail) < len(best[key].trail):
             best[key] = finding
@@ -95,6 +100,7 @@ def _all_findings(program: Program, flows: Flows) -> Iterator[_Found]:
                 trail = (arrival.site.place(module.path, arrival.label),)
                 ends = program.ends(module, arrival.value)
                 in_loop = arrival.in_loop or is_per_turn or (function.is_per_request and arrival.sink in sinks.IN_FRONT)
+                in_loop = in_loop or (arrival.sink == "tool" and _is_called_per_turn(program, function))
                 yield from _judge(ends, arrival, trail, is_frozen, in_loop, flows, waiting, 0, module.path)
     yield from _upward(program, flows, waiting)
 
@@ -153,6 +159,12 @@ def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator
 def _is_per_turn(function: Function) -> bool:
     """Whether it is called for each request, as its name says."""
     return sinks.PER_TURN.match(function.name.rpartition(".")[2]) is not None
+
+
+def _is_called_per_turn(program: Program, function: Function) -> bool:
+    """Whether one that is called for each request calls it: a helper makes the definition, and makes it each time."""
+    callers = (caller for _, caller, _ in program.callers.get(function.name, ()))
+    return any(_is_per_turn(caller) and not program.is_once(caller) for caller in callers)
 
 
 def _is_other(call: Called, function: Function, arrival: Arrival) -> bool:

@@ -205,6 +205,13 @@ def is_said_again(before: Sent, after: Sent) -> bool:
     return len(one) == len(other) == _lead(one, other) and not _has_same_head(before, after)
 
 
+def is_branch(before: Sent, after: Sent) -> bool:
+    """Whether `after` goes another way from a place that `before` passed: a question asked anew, a sibling, a step back."""
+    one, other = _said(before), _said(after)
+    lead = _lead(one, other)
+    return lead < len(one) and _is_fork(one, other, lead)
+
+
 def _said(sent: Sent) -> Sequence[Block]:
     """Blocks of messages."""
     first = next((i for i, block in enumerate(sent.blocks) if block.level == "messages"), len(sent.blocks))
@@ -254,12 +261,31 @@ def _has_tools(*calls: Sent) -> bool:
 def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
     """Whether `other` takes another way from a place both passed: it goes back there, or says something else that nobody answered yet."""
     rest, new = one[lead:], other[lead:]
-    if not new:
+    if not new or _is_asked_anew(one, other, lead):
         return True
     if any(map(_is_answer, (*rest, *new))):
         return False
     left = {block.body for block in rest}
     return not any(block.body in left for block in new) and not _is_said_on(one, other, lead)
+
+
+def _is_asked_anew(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
+    """Whether one question ends `other` behind an answer, where `one` asked another: a user who went back there and asks again.
+
+    What stands for all that followed is no question: a summary, or something that was said later on.
+    """
+    rest, new = one[lead:], other[lead:]
+    if not rest or not lead or not _is_answer(one[lead - 1]) or not _is_question(rest[0]) or new[0].role != rest[0].role:
+        return False
+    if not all(map(_is_question, new)) or new[-1].message != new[0].message:
+        return False
+    is_retold = {block.body for block in rest} & {block.body for block in new} or (_n_bytes(new) >= _TELLING and _is_summary(new))
+    return not is_retold
+
+
+def _is_question(block: Block) -> bool:
+    """Whether a user said it."""
+    return block.type != "result" and not _is_answer(block)
 
 
 def _is_said_on(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
@@ -324,5 +350,10 @@ def _is_compacted(before: Sent, one: Sequence[Block], other: Sequence[Block], *,
     is_long = has_kept or len(one) >= _LONG
     if not before.exchange.session or not is_long or 2 * _n_bytes(other) > _n_bytes(one):
         return False
-    opening = " ".join(text_of(block) for block in other[:3]).lower()[:20_000]
+    return _is_summary(other[:3])
+
+
+def _is_summary(blocks: Sequence[Block]) -> bool:
+    """Whether it speaks of what was said before; a short one may as well be a question that does."""
+    opening = " ".join(map(text_of, blocks)).lower()[:20_000]
     return any(word in opening for word in _SUMMARY)

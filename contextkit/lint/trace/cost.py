@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from contextkit import prices
 from contextkit.cache.prefix_cache import PrefixCache
-from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.cache.prompt import Breakpoint, Prompt, common
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, UnknownModel
 from contextkit.lint.trace.cut import is_one_model, known_row
@@ -47,7 +47,7 @@ class Cost:
     sent: Sent
     """The call."""
     is_same: bool
-    """Whether all marked blocks were found that could be: to the provider nothing changed, however it is spelled now."""
+    """Whether what could be read stands there as it did: to the provider nothing changed, however it is spelled and marked now."""
 
     def usd(self, tokens: int) -> float | None:
         """What `tokens` of them cost above the price of reading them; None where no price is known."""
@@ -108,7 +108,8 @@ def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
     found = cache.lookup(after.prompt, at).read_tokens
     read = max(found, min(there, _inside_block(step, after.prompt.n_tokens)))
     left = min(_written(step, before.prompt, cache), after.prompt.n_tokens)
-    is_same = step.after.row.cache == "breakpoints" and 0 < there <= found
+    shared = common(before.prompt, after.prompt)
+    is_same = step.after.row.cache == "breakpoints" and shared > 0 and 0 < there <= after.prompt.ends_tokens[shared - 1]
     lost = Cost(max(0, there - read), max(0, left - read), cache.quote(after.prompt, at), step.after, is_same)
     return _as_billed(step, lost, after.prompt.n_tokens)
 

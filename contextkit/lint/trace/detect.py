@@ -137,7 +137,9 @@ class Detector:
         named = [(change, _named(self._rules.on("change"), step, change)) for change in step.changes if change.is_cached]
         shown = [(asked, evidence) for asked in self._rules.on("step") for evidence in evidence_of(asked, step)]
         cost = self._costs.of(step) if self._costs and (named or shown) else None
-        for change, found in named if cost is None or not cost.is_same else ():
+        if cost is not None and cost.is_same:
+            named = []
+        for change, found in named:
             tokens, usd = _share(cost, change)
             if found:
                 yield finding_of(*found, step.after, session, step.turn, change, tokens, usd)

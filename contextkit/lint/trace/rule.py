@@ -66,7 +66,8 @@ class Sent:
     index: int
     """Which call of the whole recording, from 0."""
     rerouted: str = ""
-    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), empty where nobody said so."""
+    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which projects of a cloud
+    its address did (`project alpha → beta`); empty where nobody said so."""
 
 
 @dataclass(frozen=True, slots=True)

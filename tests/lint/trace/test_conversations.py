@@ -128,6 +128,22 @@ def test_going_back_starts_anew_and_breaks_nothing() -> None:
     assert grouped(calls) == [[0, 1, 2], [3]]
 
 
+def test_a_question_asked_anew_further_up_is_a_branch_and_breaks_nothing() -> None:
+    asked = [user("all of it, in Rust " * 9)]
+    turns = [*A[:2], user("here is the file " * 30), *A[3:], assistant("x"), user("y")], [*A[:2], *asked], [*A[:2], *asked, *B[3:]]
+    for session in ("s", ""):
+        calls = said(body(A[:1]), body(A[:3]), body(A), *map(body, turns), session=session)
+        assert grouped(calls) == [[0, 1, 2, 3], [4, 5]]
+        assert not [finding.code for finding in find_in_requests(calls, hazards()) if finding.cost_tokens]
+
+
+def test_what_stands_for_a_history_behind_its_first_question_is_no_question() -> None:
+    short = user("Sum up what you found so far.")
+    for what, groups in ((user("Summary of the conversation so far: a parser was built. " * 5), [[0, 1]]), (short, [[0], [1]])):
+        assert grouped(said(body([*A, *B[1:]]), body([*A[:2], what]))) == groups
+    assert grouped(said(body([*A, *B[1:]]), body([*A[:2], B[4]]))) == [[0, 1]]  # said further down: what was between is gone
+
+
 def test_without_sessions_strangers_are_told_apart() -> None:
     assert grouped(said(body(A[:3]), body(B[:3]), body(A), body(B), session="")) == [[0, 2], [1, 3]]
 

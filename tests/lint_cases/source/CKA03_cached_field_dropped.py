@@ -142,3 +142,33 @@ def kept_whole(response, answer):
 def on_llm_end(response: LLMResult):
     usage = response.usage
     return {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+
+
+def asked_with_a_key(client, messages, key, record):
+    r = client.chat.completions.create(model="gpt-4o", messages=messages, prompt_cache_key=key)
+    return record.Usage(prompt_tokens=r.usage.prompt_tokens, completion_tokens=r.usage.completion_tokens)  # expect: CKA03
+
+
+def asked_with_a_key_and_kept(client, messages, key):
+    r = client.chat.completions.create(model="gpt-4o", messages=messages, prompt_cache_key=key)
+    cached = r.usage.prompt_tokens_details.cached_tokens
+    return {"prompt_tokens": r.usage.prompt_tokens, "completion_tokens": r.usage.completion_tokens}, cached
+
+
+class Tracker:
+    def track(self, response):
+        self.input_tokens += response.usage.input_tokens  # expect: CKA03
+        self.output_tokens += response.usage.output_tokens
+
+    def track_all(self, response):
+        self.input_tokens += response.usage.input_tokens
+        self.output_tokens += response.usage.output_tokens
+        self.cached_tokens += response.usage.input_tokens_details.cached_tokens
+
+    def track_any(self, response: "ChatCompletion | CreateEmbeddingResponse"):
+        self.input_tokens += response.usage.prompt_tokens
+        self.output_tokens += response.usage.completion_tokens
+
+    def track_budget(self, message):
+        self.input_tokens += message.models_usage.prompt_tokens
+        self.output_tokens += message.models_usage.completion_tokens

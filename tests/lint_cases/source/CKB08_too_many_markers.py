@@ -74,3 +74,31 @@ def blocks_of_two(a, b):
 def mark_another(messages, seen):
     for message in messages:
         seen[message["id"]]["cache_control"] = MARK
+
+
+def parts_of(docs, question):
+    content = []
+    for text in docs:
+        content.append({"type": "text", "text": text, "cache_control": MARK})  # expect: CKB08
+    return [*content, {"type": "text", "text": question}]
+
+
+def parts_marked_once(docs, question):
+    content = []
+    for text in docs:
+        content.append({"type": "text", "text": text})
+    content.append({"type": "text", "text": question, "cache_control": MARK})
+    return content
+
+
+def ask_automatically(client, a, b, c, d, messages):
+    system = [
+        {"type": "text", "text": a, "cache_control": MARK},
+        {"type": "text", "text": b, "cache_control": MARK},
+        {"type": "text", "text": c, "cache_control": MARK},
+        {"type": "text", "text": d, "cache_control": MARK},
+    ]
+    client.messages.create(model="claude-sonnet-5-5", max_tokens=900, system=system, messages=messages)
+    return client.messages.create(  # expect: CKB08
+        model="claude-sonnet-5-5", max_tokens=900, cache_control=MARK, system=system, messages=messages
+    )

@@ -41,3 +41,22 @@ def ask_until_right(question):
 def ask_with_more(question, more):
     hint = more
     return client.responses.create(model="gpt-6.1-sol", instructions=BRIEF + hint, input=question)  # expect: CKB13
+
+
+def ask_with_params(question, tools):
+    params = {"model": "gpt-6.1-sol", "instructions": INSTRUCTIONS, "tools": tools}
+    return client.responses.create(input=question, **params)  # expect: CKB13
+
+
+def ask_with_brief_params(question, tools):
+    params = {"model": "gpt-6.1-sol", "instructions": BRIEF, "tools": tools}
+    return client.responses.create(input=question, **params)
+
+
+def ask_by_family(question):
+    params = dict(model="gpt-5.6", instructions=INSTRUCTIONS)
+    return client.responses.create(input=question, **params)  # expect: CKB13
+
+
+def ask_before_the_family(question):
+    return client.responses.create(model="gpt-5.5", instructions=INSTRUCTIONS, input=question)

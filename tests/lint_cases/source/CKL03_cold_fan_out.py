@@ -1,6 +1,7 @@
 """All at once, none ahead."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anthropic
@@ -35,3 +36,42 @@ async def fetch(url):
 
 async def all_pages(urls):
     return await asyncio.gather(*(fetch(url) for url in urls))
+
+
+async def all_in_a_group(tasks):
+    async with asyncio.TaskGroup() as group:
+        started = [group.create_task(ask(task)) for task in tasks]  # expect: CKL03
+    return [one.result() for one in started]
+
+
+async def one_ahead_of_a_group(tasks):
+    await ask(tasks[0])
+    async with asyncio.TaskGroup() as group:
+        return [group.create_task(ask(task)) for task in tasks[1:]]
+
+
+def grade(answer):
+    return anthropic.Anthropic().messages.create(
+        model="claude-sonnet-5-5", max_tokens=50, system=SYSTEM, messages=[{"role": "user", "content": answer}]
+    )
+
+
+def grade_all(answers):
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(grade, answers))  # expect: CKL03
+
+
+def grade_behind_one(answers):
+    first = grade(answers[0])
+    with ThreadPoolExecutor(8) as pool:
+        return [first, *pool.map(grade, answers[1:])]
+
+
+def grade_submitted(answers):
+    with ThreadPoolExecutor(8) as pool:
+        return [pool.submit(grade, answer) for answer in answers]  # expect: CKL03
+
+
+def grade_aside(answer):
+    with ThreadPoolExecutor(8) as pool:
+        return pool.submit(grade, answer)

@@ -22,3 +22,17 @@ def marker_of_head(is_head):
 
 def entry(flags):
     return {"type": "record", "ttl": 300 if flags.short else 3600}
+
+
+def marker_of_plan(user):
+    marker = {"type": "ephemeral"}
+    if user.plan == "pro":
+        marker["ttl"] = "1h"  # expect: CKL06
+    return marker
+
+
+def marker_of_place(block, is_head):
+    marker = {"type": "ephemeral"}
+    if is_head and block["type"] == "text":
+        marker["ttl"] = "1h"
+    return marker

@@ -54,3 +54,25 @@ def ask_again(client, messages, refused):
                 if error.turn > 1:
                     message.pop("reasoning_content", None)  # expect: CKM01
             raise
+
+
+def turn(client, history, text):
+    for message in history:
+        message.pop("reasoning_content", None)  # expect: CKM01
+    history.append({"role": "user", "content": text})
+    while True:
+        answer = client.chat.completions.create(model="deepseek-reasoner", messages=history).choices[0].message
+        history.append(answer.model_dump())
+        if not answer.tool_calls:
+            return answer.content
+
+
+def turn_of_texts(client, history, text):
+    for message in history:
+        message.pop("reasoning_content", None)
+    history.append({"role": "user", "content": text})
+    while True:
+        answer = client.chat.completions.create(model="deepseek-reasoner", messages=history).choices[0].message
+        history.append({"role": "assistant", "content": answer.content, "tool_calls": answer.tool_calls})
+        if not answer.tool_calls:
+            return answer.content

@@ -135,3 +135,52 @@ def show_the_newest(self):
     shown = [SYSTEM, *self.messages[-20:]]
     print(shown)
     return client.chat.completions.create(model="gpt-5", messages=self.messages)
+
+
+def ask_when_it_is_much(messages, n_tokens, summary_of):
+    if n_tokens(messages) > HIGH:
+        messages = [summary_of(messages[:-10]), *messages[-10:]]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)
+
+
+def ask_each_time_anew(messages, summary_of):
+    messages = [summary_of(messages[:-10]), *messages[-10:]]  # expect: CKM04
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)
+
+
+def ask_without_most_of_the_rest(messages, n_tokens):
+    if n_tokens(messages) > HIGH:
+        messages = [*[m for m in messages[:-10] if m["is_pinned"]], *messages[-10:]]  # expect: CKM04
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)
+
+
+class Turns:
+    def __init__(self):
+        self.turns = []
+
+    def add(self, role, text):
+        self.turns.append({"role": role, "content": text})
+
+    def as_messages(self):
+        return [SYSTEM, *self.turns[-16:]]  # expect: CKM04
+
+    def as_page(self):
+        return [SYSTEM, *self.turns[-16:]]
+
+
+def ask_turns(memory):
+    print(memory.as_page())
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=memory.as_messages())
+
+
+def keep_recent(messages):
+    return messages[-5:] if len(messages) > 5 else messages  # expect: CKM04
+
+
+def newest(messages):
+    return messages[-5:] if len(messages) > 5 else messages
+
+
+AGENT = Agent("anthropic:claude-opus-4-5", history_processors=[keep_recent])
+WINDOWED = Agent("claude-opus-4-5", conversation_manager=SlidingWindowConversationManager(window_size=20))  # expect: CKM04
+SUMMED_UP = Agent("claude-opus-4-5", conversation_manager=SummarizingConversationManager(summary_ratio=0.3))

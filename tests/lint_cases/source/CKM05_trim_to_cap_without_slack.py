@@ -21,3 +21,71 @@ def fit_with_slack(messages):
 def work(queue):
     while len(queue) > 0:
         queue.pop(0)()
+
+
+def fit_in_slices(messages):
+    system, rest = messages[0], messages[1:]
+    while rest and n_tokens([system, *rest]) > CAP:  # expect: CKM05
+        rest = rest[2:]
+    return [system, *rest]
+
+
+def from_the_first_question(messages):
+    while messages and messages[0]["role"] != "user":
+        messages = messages[1:]
+    return messages
+
+
+def fit_from_the_newest(messages):
+    kept, used = [], 0
+    for message in reversed(messages):
+        used += len(message["content"]) // 4
+        if used > CAP:  # expect: CKM05
+            break
+        kept.insert(0, message)
+    return kept
+
+
+def what_was_asked_last(messages):
+    asked, n = [], 0
+    for message in reversed(messages):
+        n += 1
+        if message["role"] == "assistant":
+            break
+        asked.append(message)
+    return asked
+
+
+def size_of_the_newest(messages):
+    used = 0
+    for message in reversed(messages):
+        used += len(message["content"]) // 4
+        if used > CAP:
+            break
+    return used
+
+
+def split_at_the_newest(messages):
+    kept, used = [], 0
+    for message in reversed(messages):
+        used += len(message["content"]) // 4
+        if used > CAP:
+            break
+        kept.append(message)
+    return messages[: -len(kept)], kept[::-1]
+
+
+def end_of_texts(messages: list[str]):
+    kept, used = [], 0
+    for message in reversed(messages):
+        used += len(message)
+        if used > CAP:
+            break
+        kept.insert(0, message)
+    return kept
+
+
+def drop_what_is_too_old(history, now):
+    while history and now - history[0]["at"] >= CAP:
+        history.pop(0)
+    return history

@@ -22,3 +22,39 @@ def filled(messages):
         if message["content"] is None:
             message["content"] = ""
     return messages
+
+
+def prune_in_words(messages):
+    for message in messages[:-6]:
+        if message["role"] == "tool":
+            message["content"] = "[Old tool result content cleared]"  # expect: CKM06
+
+
+def prune_to_nothing(messages):
+    for message in messages[:-6]:
+        message["content"] = ""  # expect: CKM06
+
+
+def prune_by_name(messages, cutoff):
+    return [{**m, "content": PLACEHOLDER} if m["role"] == "tool" and i < cutoff else m for i, m in enumerate(messages)]  # expect: CKM06
+
+
+def labelled(messages):
+    return [{**m, "content": GREETING} if m["role"] == "greeting" else m for m in messages]
+
+
+def written_to_a_trace(messages, path):
+    shown = copy.deepcopy(messages)
+    for message in shown[:-4]:
+        for block in message["content"]:
+            block["content"] = "[omitted]"
+    path.write_text(json.dumps(shown))
+
+
+def sent_and_written_to_a_trace(client, messages, path):
+    sent = copy.deepcopy(messages)
+    for message in sent[:-4]:
+        for block in message["content"]:
+            block["content"] = "[omitted]"  # expect: CKM06
+    path.write_text(json.dumps(sent))
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=sent)

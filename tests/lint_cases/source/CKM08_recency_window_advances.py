@@ -25,3 +25,72 @@ def numbered(messages):
 
 def add(messages, message):
     messages.append(brief(message) if len(message["content"]) > 10_000 else message)
+
+
+def ask_with_a_brief_front(client, messages):
+    view = [brief(m) for m in messages[:-6]] + messages[-6:]  # expect: CKM08
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=view)
+
+
+def copied(messages):
+    return [dict(m) for m in messages[:-6]] + messages[-6:]
+
+
+def fade_when_it_is_too_much(messages, n_tokens):
+    if n_tokens(messages) > 100_000:
+        messages[:] = [brief(m) for m in messages[:-6]] + messages[-6:]
+
+
+def render_by_age(messages):
+    total, out = len(messages), []
+    for i, m in enumerate(messages):
+        age = len(messages) - i
+        out.append(m if age <= 10 else brief(m))  # expect: CKM08
+    return out
+
+
+def render_by_place(messages):
+    out = []
+    for i, m in enumerate(messages):
+        place = i + 1
+        out.append(m if place <= 10 else brief(m))
+    return out
+
+
+def render_in_branches(messages):
+    n, out = len(messages), []
+    for i, m in enumerate(messages):
+        if len(messages) - i <= 5:  # expect: CKM08
+            out.append(m)
+        else:
+            out.append(brief(m))
+    return out
+
+
+def show_in_branches(messages):
+    lines = []
+    for i, m in enumerate(messages):
+        if len(messages) - i <= 5:
+            lines.append(m["content"])
+        else:
+            lines.append(m["content"][:80])
+    return "\n".join(lines)
+
+
+def render_backwards(messages):
+    out = []
+    for age, m in enumerate(reversed(messages)):
+        out.append(m if age < 5 else brief(m))  # expect: CKM08
+    return out[::-1]
+
+
+def fade_behind_the_first(messages):
+    for message in messages[1:-8]:
+        message["content"] = message["content"][:500]  # expect: CKM08
+
+
+def faded_to_a_constant(messages):
+    return [*[brief(m) for m in messages[: -KEEP]], *messages[-KEEP:]]  # expect: CKM08
+
+
+KEEP = 6

@@ -54,3 +54,25 @@ def uploaded(data):
 
 def to_content_block(data):
     return {"type": "document", "source": data, "title": f"{uuid.uuid4()}"}
+
+
+def convert(message):
+    return {"id": message.call_id or str(uuid.uuid4()), "type": "function", "function": message.function}  # expect: CKM13
+
+
+def convert_stored(message):
+    return {"id": message.call_id, "type": "function", "function": message.function}
+
+
+def converse(bedrock, history):
+    messages = []
+    for message in history:
+        blocks = [{"document": {"name": uuid.uuid4().hex, "format": "pdf", "source": {"bytes": file.data}}} for file in message.files]  # expect: CKM13
+        messages.append({"role": message.role, "content": blocks})
+    return bedrock.converse(messages=messages)
+
+
+def attach(history, data):
+    known = [message["id"] for message in history]
+    document = {"document": {"name": uuid.uuid4().hex, "format": "pdf", "source": {"bytes": data}}}
+    history.append({"role": "user", "content": [document], "after": known})

@@ -45,3 +45,33 @@ def without_opening(messages, opening):
 
 class Message:
     content = ""
+
+
+def turn_in_a_variable(messages):
+    reply = client.chat.completions.create(model="gpt-5.1", messages=messages)
+    text = reply.choices[0].message.content.strip()  # expect: CKM15
+    messages.append({"role": "assistant", "content": text})
+
+
+def turn_with_a_title(messages):
+    reply = client.chat.completions.create(model="gpt-5.1", messages=messages)
+    title = reply.choices[0].message.content.strip()
+    messages.append({"role": "user", "content": title})
+    return title
+
+
+def turn_in_blocks(claude, messages):
+    reply = claude.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)
+    blocks = []
+    for block in reply.content:
+        blocks.append({"type": "text", "text": block.text.rstrip()})  # expect: CKM15
+    messages.append({"role": "assistant", "content": blocks})
+
+
+def shown_in_blocks(claude, messages):
+    reply = claude.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)
+    lines = []
+    for block in reply.content:
+        lines.append({"type": "text", "text": block.text.rstrip()})
+    messages.append({"role": "assistant", "content": reply.content})
+    return lines

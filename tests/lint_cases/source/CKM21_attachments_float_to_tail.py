@@ -18,3 +18,29 @@ class Once:
 
     def note(self, messages, text):
         messages[-1]["content"] += [{"type": "text", "text": text}]
+
+
+def with_files(messages, files):
+    bare = [{**m, "content": [b for b in m["content"] if b["type"] != "document"]} for m in messages]
+    bare[-1]["content"] += [document(file) for file in files]  # expect: CKM21
+    return bare
+
+
+def float_images(history):
+    images = []
+    for m in history:
+        images += [p for p in m["content"] if p["type"] == "image_url"]
+        m["content"] = [p for p in m["content"] if p["type"] != "image_url"]  # also: CKM18
+    history[-1]["content"] = history[-1]["content"] + images  # expect: CKM21
+    return history
+
+
+def with_note(messages, note):
+    bare = [{**m, "content": [b for b in m["content"] if b["type"] != "thinking"]} for m in messages]  # also: CKM01
+    bare[-1]["content"] += [{"type": "text", "text": note}]  # also: CKM09
+    return bare
+
+
+def say(messages, files, question):
+    messages.append({"role": "user", "content": [{"type": "text", "text": question}]})
+    messages[-1]["content"] += [document(file) for file in files]

@@ -3,9 +3,11 @@
 import random
 
 import anthropic
+from langchain_anthropic import ChatAnthropic
 
 client = anthropic.Anthropic()
 MAIN, SMALL = "claude-opus-4-5", "claude-haiku-4-5"
+llm = ChatAnthropic(model=MAIN)
 
 
 def ask(messages):
@@ -81,3 +83,38 @@ def label(rows):
     return [
         client.messages.create(model=random.choice([MAIN, SMALL]), max_tokens=9, messages=[{"role": "user", "content": row}]) for row in rows
     ]
+
+
+def ask_with_a_dict(messages, step):
+    request = {"model": SMALL if step else MAIN, "max_tokens": 9, "messages": messages}  # expect: CKP01
+    return client.messages.create(**request)
+
+
+def title_with_a_dict(text, is_simple):
+    request = {"model": SMALL if is_simple else MAIN, "max_tokens": 9, "messages": [{"role": "user", "content": text}]}
+    return client.messages.create(**request)
+
+
+def title_of_one_text(text, is_simple):
+    return client.messages.create(model=SMALL if is_simple else MAIN, max_tokens=9, messages=[{"role": "user", "content": text}])
+
+
+def node(state):
+    try:
+        return {"messages": [llm.invoke(state["messages"])]}
+    except anthropic.APIStatusError:
+        return {"messages": [ChatAnthropic(model=SMALL).invoke(state["messages"])]}  # expect: CKP01
+
+
+def node_or_fall_back(state, fallback_llm):
+    try:
+        return {"messages": [llm.invoke(state["messages"])]}
+    except anthropic.APIStatusError:
+        return {"messages": [fallback_llm.invoke(state["messages"])]}  # expect: CKP01
+
+
+def node_without_schema(state, structured, schema):
+    try:
+        return {"messages": [llm.with_structured_output(schema).invoke(state["messages"])]}
+    except ValueError:
+        return {"messages": [llm.invoke(state["messages"])]}

@@ -40,3 +40,13 @@ def chat_as_wanted(messages):
     is_wanted = input("Think first? ")
     thinking = THINKING if is_wanted else {"type": "disabled"}
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, thinking=thinking, messages=messages)
+
+
+def counted_down(messages, remaining_tokens):
+    budget = {"task_budget": {"type": "tokens", "total": remaining_tokens // 2}}
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, messages=messages, output_config=budget)  # expect: CKP03
+
+
+def not_counted_down(messages, remaining_tokens, total):
+    budget = {"task_budget": {"type": "tokens", "total": total}}
+    return client.messages.create(model="claude-opus-4-5", max_tokens=remaining_tokens // 2, messages=messages, output_config=budget)

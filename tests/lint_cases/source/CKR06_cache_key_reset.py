@@ -68,3 +68,33 @@ def answer_cache_key(messages):  # of a cache of answers, ours
 
 def ask_by_made(messages):
     return client.responses.create(model="gpt-5.5", prompt_cache_key=make_cache_key(messages), input=messages)
+
+
+def stored_key(path):
+    if path.exists():
+        return path.read_text()
+    key = uuid.uuid4().hex
+    path.write_text(key)
+    return key
+
+
+def ask_by_a_stored_key(messages, path):
+    return client.responses.create(model="gpt-5.5", prompt_cache_key=stored_key(path), input=messages)
+
+
+def noted_key(path):
+    key = uuid.uuid4().hex  # expect: CKR06
+    path.write_text(key)
+    return key
+
+
+def ask_by_a_noted_key(messages, path):
+    return client.responses.create(model="gpt-5.5", prompt_cache_key=noted_key(path), input=messages)
+
+
+def key_of(messages):
+    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()  # expect: CKR06
+
+
+def ask_by_a_key_of(messages):
+    return client.responses.create(model="gpt-5.5", prompt_cache_key=key_of(messages), input=messages)

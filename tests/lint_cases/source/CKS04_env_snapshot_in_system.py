@@ -55,3 +55,29 @@ class Session:
 
     def ask(self, messages):
         return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=INSTRUCTIONS + self.files, messages=messages)
+
+
+def ask_in_one_breath(messages):
+    return client.messages.create(
+        model="claude-opus-4-5",
+        max_tokens=4096,
+        system=f"You run in {os.getcwd()}. {LONG_INSTRUCTIONS}",  # expect: CKS04
+        messages=messages,
+    )
+
+
+LONG_INSTRUCTIONS = Path("handbook.txt").read_text()
+
+
+def ask_with_the_folder_last(messages):
+    system = [
+        {"type": "text", "text": LONG_INSTRUCTIONS, "cache_control": {"type": "ephemeral"}},
+        {"type": "text", "text": f"Folder: {os.getcwd()}."},
+    ]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=system, messages=messages)
+
+
+def ask_with_the_folder_at_the_end(messages):
+    return client.messages.create(
+        model="claude-opus-4-5", max_tokens=4096, system=f"{LONG_INSTRUCTIONS} You run in {os.getcwd()}. {INSTRUCTIONS}", messages=messages
+    )

@@ -49,3 +49,41 @@ def recall(name):
 def ask_with_our_own(messages):
     system = INSTRUCTIONS + recall("tool")
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_by_key(memory, messages, message):
+    hits = memory.search(query=message, limit=3)  # expect: CKS05
+    system = INSTRUCTIONS + "; ".join(hit["memory"] for hit in hits["results"])
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_a_store(store, state, messages):
+    hits = store.search(("memories", state["name"]), query=str(messages[-1]))  # expect: CKS05
+    system = INSTRUCTIONS + "; ".join(hit.value["data"] for hit in hits)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_an_index(index, embed, messages, question):
+    hits = index.query(vector=embed(question), top_k=5)  # expect: CKS05
+    system = INSTRUCTIONS + "; ".join(hit["metadata"]["text"] for hit in hits["matches"])
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_a_collection(notes, messages, question):
+    hits = notes.query(query_texts=[question], n_results=3)  # expect: CKS05
+    system = INSTRUCTIONS + "; ".join(hits["documents"][0])
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_with_a_setting(store, database, messages):
+    settings = store.get("settings")
+    tone = database.query("select tone from tones limit 1")["data"]
+    system = f"{INSTRUCTIONS} {settings['tone']} {tone}"
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_with_how_many(memory, messages, message):
+    hits = memory.search(query=message, limit=3)
+    messages.append({"role": "user", "content": "; ".join(hit["memory"] for hit in hits["results"])})
+    system = f"{INSTRUCTIONS} You were shown {len(hits['results']) > 0 and 'memories' or 'nothing'}."
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages), system

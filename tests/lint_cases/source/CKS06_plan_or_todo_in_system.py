@@ -102,3 +102,46 @@ def nothing_to_count(messages):
     for () in enumerate(messages):
         messages.append({"role": "user", "content": "?"})
         client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
+
+
+def work_off(plan, messages):
+    while not plan.done:  # expect: CKS06
+        system = INSTRUCTIONS + " Tasks: " + "; ".join(f"{task.state} {task.title}" for task in plan.tasks)
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+class Planned:
+    def run(self, messages):
+        while self.plan.is_open():  # expect: CKS06
+            system = INSTRUCTIONS + self.plan.render()
+            reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
+            messages.append({"role": "assistant", "content": reply.content})
+
+
+def tick_off(todos, messages):
+    while any(not todo["done"] for todo in todos):  # expect: CKS06
+        system = INSTRUCTIONS + "; ".join(f"{todo['title']}" for todo in todos)
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+def work_off_at_the_tail(plan, messages):
+    while not plan.done:
+        messages.append({"role": "user", "content": "; ".join(f"{task.state} {task.title}" for task in plan.tasks)})
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=INSTRUCTIONS, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+def with_a_plan_made_before(plan, messages):
+    system = INSTRUCTIONS + "; ".join(task.title for task in plan.tasks)
+    while not plan.done:
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+def named_after_the_plan(plan, messages):
+    while not plan.done:
+        system = f"{INSTRUCTIONS} The plan {plan.title} is that of {plan.owner}."
+        reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})

@@ -1,6 +1,9 @@
 """An instruction file read per request, and read once."""
 
+import os
 from pathlib import Path
+
+import aiofiles
 
 INSTRUCTIONS = "You write code. "
 
@@ -39,3 +42,57 @@ def show_rules():
 
 def build_template_prompt():
     return INSTRUCTIONS + Path("template.txt").read_text()
+
+
+RULES = "docs/AGENTS.md"
+SOURCES = ("AGENTS.md", ".cursorrules")
+PAGES = ("index.md", "about.md")
+
+
+def build_instructions(base):
+    rules = Path("AGENTS.md")
+    return base + rules.read_text() if rules.exists() else base  # expect: CKS07
+
+
+class Agent:
+    def __init__(self, root):
+        self.root = root
+        self.opening = Path(RULES).read_text()
+
+    def instructions(self):
+        path = os.path.join(self.root, "CLAUDE.md")
+        with open(path) as file:  # expect: CKS07
+            return file.read()
+
+
+async def ask_with_a_constant(client, messages):
+    async with aiofiles.open(RULES) as file:  # expect: CKS07
+        rules = await file.read()
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=rules, messages=messages)
+
+
+def build_prompt_of_all(root):
+    return "".join((root / name).read_text() for name in SOURCES)  # expect: CKS07
+
+
+def build_prompt_of_pages(root):
+    return "".join((root / name).read_text() for name in PAGES)
+
+
+def build_prompt_of_a_template():
+    rules = Path("AGENTS.md")
+    template = Path("template.md")
+    return template.read_text() + (" There are rules." if rules.exists() else "")
+
+
+def announced(client, messages, seen):
+    rules = Path(RULES).read_text()
+    if rules != seen:
+        messages.append({"role": "user", "content": "The rules have changed: " + rules})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
+
+
+def from_folder(folder, make_agent):
+    rules = folder / "AGENTS.md"
+    instructions = rules.read_text()
+    return make_agent(instructions)

@@ -50,3 +50,44 @@ def ask_sorted_in_place(client, skills, messages):
     known = list(set(skills))
     known.sort()
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system="You know " + ", ".join(known), messages=messages)
+
+
+def resume_without_asking(session):
+    prompt_mode = session.mode
+    if prompt_mode == "plan":
+        session.system = build_system_prompt(session.model)  # expect: CKS10
+    return session
+
+
+def resume(session):
+    session.system = session.system or build_system_prompt(session.model)
+    return session
+
+
+def reload_session(session):
+    if not session.system:
+        session.system = build_system_prompt(session.model)
+    return session
+
+
+def restore(session):
+    return session.system if session.system is not None else build_system_prompt(session.model)
+
+
+LANGUAGES = {"python", "sql", "bash"}
+UNITS = ("metre", "second")
+
+
+def ask_about_languages(client, messages):
+    system = "You know: " + ", ".join(LANGUAGES)  # expect: CKS10
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_about_languages_in_order(client, messages):
+    system = "You know: " + ", ".join(sorted(LANGUAGES)) + " in " + ", ".join(UNITS)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_about_some(client, messages, names):
+    system = "You know: " + ", ".join(name for name in names if name in LANGUAGES)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)

@@ -33,3 +33,29 @@ def request_step(session, messages):
 
 def describe(session):
     return {"kind": "report", "tools": session.list_tools_sync()}
+
+
+async def process_query(session, messages):
+    response = await session.list_tools()
+    available = [{"name": tool.name, "description": tool.description, "input_schema": tool.inputSchema} for tool in response.tools]
+    return await client.messages.create(
+        model="claude-opus-4-5",
+        max_tokens=9,
+        tools=available,  # expect: CKT02
+        messages=messages,
+    )
+
+
+async def process_when_alive(session, messages, tools):
+    alive = await session.list_tools()
+    if not alive.tools:
+        raise RuntimeError("the server has gone")
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def chat_from_one_listing(session, messages):
+    response = await session.list_tools()
+    available = [{"name": tool.name, "description": tool.description, "input_schema": tool.inputSchema} for tool in response.tools]
+    while messages[-1]["role"] == "user":
+        reply = await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=available, messages=messages)
+        messages.append({"role": "assistant", "content": reply.content})

@@ -92,3 +92,40 @@ def find_once(index, query):
     tools = index.search(query)
     asked = [{"role": "user", "content": query}]
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=[{"role": "user", "content": asked}])
+
+
+def hint(messages, question):
+    hints = [tool["name"] for tool in TOOLS if tool["name"] in question]
+    messages.append({"role": "user", "content": f"{question}\n\nLikely tools: {', '.join(hints)}"})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
+
+
+def narrowed(messages, question):  # also: CKT03
+    relevant = [tool for tool in TOOLS if tool["name"] in question]  # expect: CKT03
+    sent = []
+    sent.extend(relevant[:5])
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=sent, messages=messages)
+
+
+def retrieve(messages, retriever, question):
+    tools = [REGISTRY[found.id] for found in retriever.invoke(question)]  # expect: CKT03
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def retrieve_for_the_session(messages, retriever, role):
+    tools = [REGISTRY[found.id] for found in retriever.invoke(role)]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def by_keyword(messages, user_input):
+    chosen = [tool for tool in TOOLS if any(word in user_input.lower() for word in tool["keywords"])]  # expect: CKT03
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=chosen, messages=messages)
+
+
+def by_domain(messages, domain, user_input):
+    chosen = [tool for tool in TOOLS if any(word in domain.lower() for word in tool["keywords"])]
+    messages.append({"role": "user", "content": user_input})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=chosen, messages=messages)
+
+
+REGISTRY = {tool["name"]: tool for tool in TOOLS}

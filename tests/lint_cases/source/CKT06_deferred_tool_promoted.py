@@ -27,3 +27,22 @@ def announce(found, messages):
 
 def promote(user, team):
     team.promote(user)
+
+
+def show_in_full(tool):
+    del tool["defer_loading"]  # expect: CKT06
+    return tool
+
+
+def without_flags(tools):
+    copies = [dict(tool) for tool in tools]
+    for copy in copies:
+        if "defer_loading" in copy:
+            del copy["defer_loading"]
+    return copies
+
+
+def show_found(tools, found):
+    for tool in tools:
+        if tool["name"] in found and "defer_loading" in tool:
+            del tool["defer_loading"]  # expect: CKT06

@@ -34,3 +34,16 @@ def documented(tool):
 
 def log(*values):
     print(*values)
+
+
+def calendar_tool():
+    start = {"type": "string", "description": f"ISO time; now is {datetime.now().isoformat()}"}  # expect: CKT08
+    return {"name": "create_event", "description": "Creates an event.", "parameters": {"type": "object", "properties": {"start": start}}}
+
+
+def calendar_call(call, calendar):
+    started = datetime.now()
+    calendar.create(**call.arguments)
+    start = {"type": "string", "description": "ISO time; ask for the time where it is not known."}
+    log(datetime.now() - started)
+    return {"name": "create_event", "description": "Creates an event.", "parameters": {"type": "object", "properties": {"start": start}}}

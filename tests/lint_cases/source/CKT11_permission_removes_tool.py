@@ -98,3 +98,65 @@ def answer_in_a_form(messages, mode):
 def answer_by_mode(messages, mode):
     tools = READ_ONLY_TOOLS if mode == "plan" else TOOLS  # expect: CKT11
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def tools_for(mode):
+    return [tool for tool in TOOLS if mode.allows(tool["name"])]
+
+
+def answer_by_helper(session, messages):
+    tools = tools_for(session.mode)  # expect: CKT11
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def answer_by_helper_at_once(session, messages):
+    return client.messages.create(
+        model="claude-opus-4-5",
+        max_tokens=9,
+        tools=tools_for(session.mode),  # expect: CKT11
+        messages=messages,
+    )
+
+
+def matching_tools(kind):
+    match kind:
+        case "architect":
+            return READ_ONLY_TOOLS
+        case _:
+            return TOOLS
+
+
+def answer_by_match(messages, mode):
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=matching_tools(mode), messages=messages)  # expect: CKT11
+
+
+def answer_by_table(session, messages):
+    tools = TOOLS_BY_MODE[session.mode]  # expect: CKT11
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+TOOLS_BY_MODE = {"plan": READ_ONLY_TOOLS, "act": TOOLS}
+MODE = "act"
+
+
+def written_tools(tools, mode):
+    return [{"type": "function", "function": tool} if mode == "json" else tool for tool in tools]
+
+
+def answer_in_a_wire_format(messages, mode):
+    tools = written_tools(TOOLS, mode)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def answer_of_one_mode(messages):
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS_BY_MODE[MODE], messages=messages)
+
+
+class Seated:
+    def __init__(self, mode):
+        self.mode = mode
+        self.tools = tools_for(mode)
+
+    def answer(self, messages):
+        tools = tools_for(self.mode)
+        return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

@@ -1,5 +1,7 @@
 """Definitions from a database, as they come and in one form."""
 
+import json
+
 import anthropic
 
 client = anthropic.Anthropic()
@@ -21,4 +23,16 @@ def ask_about_rows(cursor, messages):
 def ask_in_order(cursor, messages):
     cursor.execute("select definition from tools")
     tools = sorted(row[0] for row in cursor.fetchall())
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def ask_in_one_form(cursor, messages):
+    rows = cursor.execute("select definition from tools order by name").fetchall()
+    tools = [json.loads(json.dumps(row[0], sort_keys=True)) for row in rows]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def ask_in_another_form(cursor, messages):
+    rows = cursor.execute("select definition from tools order by name").fetchall()  # expect: CKT12
+    tools = [json.loads(json.dumps(row[0])) for row in rows]
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

@@ -36,3 +36,31 @@ def describe(wants_search):
     if wants_search:
         tools.append({"type": "web_search_20250305", "name": "web_search"})
     return len(tools)
+
+
+WEB = {"type": "web_fetch_20250910", "name": "web_fetch"}
+READ = {"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}
+
+
+def spread(messages, options):
+    return client.messages.create(
+        model="claude-opus-4-5",
+        max_tokens=9,
+        tools=[READ, *([WEB] if options.fetch else [])],  # expect: CKT13
+        messages=messages,
+    )
+
+
+def added_up(messages, wants_news):
+    tools = [READ]
+    if wants_news:
+        tools += [WEB]  # expect: CKT13
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def always_there(messages, wants_news):
+    tools = [READ]
+    tools += [WEB]
+    if wants_news:
+        messages = [*messages, {"role": "user", "content": f"Use {WEB['name']}."}]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

@@ -17,7 +17,8 @@ Unknown is not zero: keep the fields as they came, or None where none came, as c
     usage = {"read": getattr(reply.usage, "cache_read_input_tokens", None), "input": reply.usage.input_tokens}
 
 ## Detected by
-- source: a mapping built from a usage, or attributes set one by one, that name input and output counters and no cached one.
+- source: a mapping built from a usage, or attributes set or added up one by one, that name input and output counters and no cached one; not
+  what a span or a log is told, and not in a file that calls Anthropic or Bedrock and marks nothing, where nothing is cached.
 - requests: a bill of a few input tokens and no cached ones for a long prompt, on a wire whose input leaves cached tokens out.
 - guard: not before sending; the reply's own usage is read as it came.
 - provider: its raw usage holds the counters.
@@ -52,6 +53,8 @@ _PAIRS = {
 """How input and output are called: by Anthropic and OpenAI's responses, by OpenAI's chat, by Google, by Bedrock."""
 _KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details")
 """Words of a function that takes the cached counters over as well."""
+_ASKED = re.compile(r"prompt_cache_\w+|cache_control|cache_?point|cache_key|cache_salt|lru_cache|cached_property|functools\.cache")
+"""What a request is given for the cache, and what says nothing of a prompt's: no counters."""
 _OF_OTHERS = ("embed", "rerank", "transcri", "speech", "audio")
 """Words of a function that asks what has no prompt cache: in its name, or in what it calls."""
 _BEDROCK = "inputTokens"
@@ -67,8 +70,12 @@ _EXPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) anthropic\b(?!\.types)|clie
 """Clients of services that cache what is marked and nothing else: where a file marks nothing, there is nothing to count."""
 _IMPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:openai|litellm)\b(?!\.types)")
 _MARKED = (b"cache_control", b"cachePoint", b"cache_point", b"cache_type")
-_ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response"})
+_ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response", "r"})
 """Names a model's answer is handed on under."""
+_CONVERTED = (".tokens", ".models_usage")
+"""Ends of what a library made of a usage, that has no cached counters to take over."""
+_OF_ANOTHER = re.compile(r"LLMResult|Embed|Image|Transcri|Speech")
+"""Types of an answer without a prompt cache, and of LangChain's, which has no usage: what it holds of one, a class of its own has made."""
 _TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
 _TOLD = re.compile(r"span|attr|run_tree|event_data|(?:^|[._])(?:log|trace)s?(?:$|[._\[])", re.IGNORECASE)
 """Names of what a log or a dashboard is told in."""
@@ -94,18 +101,22 @@ def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
         yield Hit(node, _MESSAGE.format(source))
 
 
-def _one_by_one(node: ast.Assign, view: View) -> Iterator[Hit]:
-    """`metrics.input_tokens = usage.prompt_tokens`, and the same for the output."""
+def _one_by_one(node: ast.Assign | ast.AugAssign, view: View) -> Iterator[Hit]:
+    """`metrics.input_tokens = usage.prompt_tokens`, and the same for the output; `+=` adds them up."""
     function, name = view.function(), field(node.value)
-    if function is None or name not in _PAIRS or not isinstance(node.targets[0], ast.Attribute | ast.Subscript):
+    if function is None or name not in _PAIRS or not isinstance(_target(node), ast.Attribute | ast.Subscript):
         return
-    into, source = holder(node.targets[0]), holder(node.value)
-    alike = [one for one in view.nodes(function, ast.Assign) if field(one.value) in (name, _PAIRS[name], "cost")]
-    others = [one for one in alike if holder(one.targets[0]) == into and holder(one.value) == source]
+    into, source = holder(_target(node)), holder(node.value)
+    alike = [one for one in view.nodes(function, type(node)) if field(one.value) in (name, _PAIRS[name], "cost")]
+    others = [one for one in alike if holder(_target(one)) == into and holder(one.value) == source]
     values = [one.value for one in others]
     is_first = next(one for one in others if field(one.value) == name) is node
     if is_first and _PAIRS[name] in map(field, values) and not _TOLD.search(into) and _is_lost(source, values, view):
         yield Hit(node, _MESSAGE.format(source))
+
+
+def _target(node: ast.Assign | ast.AugAssign) -> ast.expr:
+    return node.target if isinstance(node, ast.AugAssign) else node.targets[0]
 
 
 def _taken_from(values: list[ast.expr]) -> str:
@@ -117,7 +128,7 @@ def _taken_from(values: list[ast.expr]) -> str:
 def _is_lost(source: str, values: list[ast.expr], view: View) -> bool:
     """Whether a usage is that of a model's answer whose service caches, and nothing else of it is taken over."""
     function = view.function()
-    if "usage" not in source.lower() or source.endswith(".tokens") or function is None or _is_converted(values) or _is_shown(view):
+    if "usage" not in source.lower() or source.endswith(_CONVERTED) or function is None or _is_converted(values) or _is_shown(view):
         return False
     if any(field(resolved(value, view) or value) == _BEDROCK for value in values) and not says(view, *_MARKED):
         return False
@@ -146,7 +157,7 @@ def _answer_of(source: str, function: AnyFunction, view: View) -> str:
     name = root(ast.parse(source, mode="eval").body)
     stored = [node for node in view.nodes(function, ast.Assign) if isinstance(node, ast.Assign)]
     for _ in range(_HOPS):
-        if _is_of_langchain(name, function):
+        if _is_of_another(name, function):
             return ""
         made = [node.value for node in stored if last_name(node.targets[0]) == name and not is_nothing(node.value)]
         if not made:
@@ -161,9 +172,10 @@ def _answer_of(source: str, function: AnyFunction, view: View) -> str:
     return ""
 
 
-def _is_of_langchain(name: str, function: AnyFunction) -> bool:
-    """Whether it is what a callback of LangChain is given: `LLMResult` has no usage, what it holds of one a class of its own has made."""
-    return any(one.arg == name and one.annotation is not None and last_name(one.annotation) == "LLMResult" for one in function.args.args)
+def _is_of_another(name: str, function: AnyFunction) -> bool:
+    """Whether the function says that it takes an answer that has no prompt cache to tell of."""
+    given = (one.annotation for one in function.args.args if one.arg == name and one.annotation is not None)
+    return any(_OF_ANOTHER.search(ast.unparse(annotation)) for annotation in given)
 
 
 def _is_given_one(name: str, function: AnyFunction, view: View) -> bool:
@@ -202,7 +214,7 @@ def _is_shown(view: View) -> bool:
 
 def _keeps_more(function: AnyFunction, source: str) -> bool:
     """Whether the function looks at cached counters as well, or hands the usage on whole."""
-    said = ast.unparse(function).lower()
+    said = _ASKED.sub("", ast.unparse(function).lower())
     if any(word in said for word in _KEEPING) or _asks_another(function):
         return True
     return any(value is not None and ast.unparse(value) == source for part in walk(function) for value in _handed_on(part))
@@ -243,6 +255,6 @@ def _too_few(sent: Sent) -> Evidence | None:
 HAZARD = Hazard(
     "CKA03", "cached-field-dropped", "A", "note",
     source=(Pattern((ast.Dict, ast.Call), _mapped, tuple(_PAIRS), is_near=True, also=(tuple(_PAIRS.values()),)),
-            Pattern((ast.Assign,), _one_by_one, tuple(_PAIRS), is_near=True, also=(in_any_case("usage"),))),
+            Pattern((ast.Assign, ast.AugAssign), _one_by_one, tuple(_PAIRS), is_near=True, also=(in_any_case("usage"),))),
     requests=(RequestRule("call", _too_few),),
 )  # fmt: skip

@@ -36,31 +36,41 @@ A developer message with a breakpoint at the end of what is shared; `OpenAIRespo
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import read
-from contextkit.lint.rules.callsites import has_unknown_keywords, keyword
-from contextkit.lint.rules.marking import assigned, constant, is_parameter, resolved, says
+from contextkit.lint.rules.callsites import keyword
+from contextkit.lint.rules.marking import all_keywords, assigned, constant, is_parameter, resolved, says
 from contextkit.lint.rules.marks import estimated, n_head, n_tokens
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.cut import known_row
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _SHORT_CHARS = 4000
 """A literal shorter than this is below the 1,024 tokens that are cached at all."""
 _CLEARLY, _MISSED = 1.2, 0.5
+_EXACT = re.compile(r"(?:openai/)?gpt-(?:5\.[6-9]|[6-9])")
+"""Names of the models that match at a breakpoint only, those the table does not know as well."""
 
 
 def _without_breakpoint(node: ast.Call, view: View) -> Iterator[Hit]:
-    if not view.dotted(node).endswith("responses.create") or has_unknown_keywords(node) or says(view, b"prompt_cache_breakpoint"):
+    if not view.dotted(node).endswith("responses.create") or says(view, b"prompt_cache_breakpoint"):
         return
-    name, said = constant(resolved(keyword(node, "model"), view)), keyword(node, "instructions")
-    row = known_row(name) if isinstance(name, str) else None
+    given = all_keywords(node, view) or {}
+    name, said = constant(resolved(given.get("model"), view)), given.get("instructions")
+    is_exact = isinstance(name, str) and _EXACT.match(name) is not None
     is_long = _most_characters(said, view) >= _SHORT_CHARS
-    if row is not None and row.cache == "breakpoints" and row.provider == "openai" and said is not None and is_long:
-        yield Hit(said, f"{name} reads up to a breakpoint only, and `instructions` cannot carry one: every conversation writes them again")
+    if is_exact and said is not None and is_long:
+        place = said if any(one.value is said for one in node.keywords) else node
+        yield Hit(place, f"{name} reads up to a breakpoint only, and `instructions` cannot carry one: every conversation writes them again")
+
+
+def _spread(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`responses.create(**params)`, the instructions among them."""
+    if keyword(node, "instructions") is None:
+        yield from _without_breakpoint(node, view)
 
 
 def _most_characters(node: ast.expr | None, view: View, depth: int = 3) -> float:
@@ -98,6 +108,7 @@ def _is_marked(sent: Sent, head: int) -> bool:
 
 HAZARD = Hazard(
     "CKB13", "exact-breakpoint-families", "A", "error",
-    source=(Pattern((ast.Call,), _without_breakpoint, ("responses.create",), also=(("instructions",),)),),
+    source=(Pattern((ast.Call,), _without_breakpoint, ("responses.create",), names=("instructions",)),
+            Pattern((ast.Call,), _spread, ("responses.create",), also=(("responses.create",), ("**",)))),
     requests=(RequestRule("session", _written_again),),
 )  # fmt: skip

@@ -27,7 +27,7 @@ One marker at the top level lets the server mark the last block it can; `Context
 
 ## Detected by
 - source: a call on an Anthropic or Bedrock path that is given no marker, by its arguments or a dict of them that is written out, in a
-  loop or in a function called per turn.
+  loop or in a function called per turn; also through LiteLLM under a constant name of Claude, and through LangChain's `ChatAnthropic`.
 - requests: two calls without markers, what both begin with above the model's minimum.
 - guard: not before sending: it tells what breaks a cache, and here there is none.
 - provider: silent; Anthropic's diagnosis compares the text of requests, not their markers.
@@ -47,7 +47,7 @@ from contextkit.lint.finding import Fix
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import last_name
-from contextkit.lint.rules.marking import all_keywords, assigned, grows, is_single_shot, runs_again, says
+from contextkit.lint.rules.marking import all_keywords, assigned, constant, grows, is_single_shot, resolved, runs_again, says
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
 from contextkit.lint.source.rule import MARK_LAST, Hit, Pattern, View
 from contextkit.lint.source.syntax.edits import appended
@@ -57,7 +57,8 @@ _OWN_WIRES = ("anthropic_messages", "bedrock_converse")
 """Wires on which nobody adds markers behind the recording."""
 _SENDS = {"create": "max_tokens", "stream": "max_tokens", "converse": "modelId", "converse_stream": "modelId"}
 """Method → an argument that tells its call from those of other libraries."""
-_MARKS = (b"cache_control", b"cachePoint", b"cache_point", b"cache_strategy")
+_MARKS = (b"cache_control", b"cachePoint", b"cache_point", b"cache_strategy", b"PromptCaching")
+_MESSAGE = "this call sends a growing conversation and marks nothing for caching"
 _SEVERAL = 1.2
 
 
@@ -70,9 +71,39 @@ def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
     is_ours = (func.attr.startswith("converse") and is_large) or (name.endswith(f".messages.{func.attr}") and ".threads." not in name)
     if not is_ours or messages is None or _SENDS[func.attr] not in given:
         return
+    if _is_conversation(messages, view):
+        yield Hit(node, _MESSAGE, _mark(node, view, name))
+
+
+def _through_litellm(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`litellm.completion(model="anthropic/…", messages=messages)`: what leaves is marked where the messages are."""
+    if says(view, *_MARKS) or view.dotted(node) not in ("litellm.completion", "litellm.acompletion") or not runs_again(view):
+        return
+    given = all_keywords(node, view) or {}
+    messages, model = given.get("messages"), str(constant(resolved(given.get("model"), view)))
+    if messages is not None and "claude" in model and _is_kept(messages, view) and _is_conversation(messages, view):
+        yield Hit(node, _MESSAGE)
+
+
+def _through_langchain(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`ChatAnthropic(…).invoke(self.messages)`."""
+    name = view.dotted(node)
+    is_claude = name.startswith("langchain_anthropic.") and ".ChatAnthropic." in name and len(node.args) == 1
+    if not is_claude or says(view, *_MARKS) or not runs_again(view):
+        return
+    if _is_kept(node.args[0], view) and _is_conversation(node.args[0], view):
+        yield Hit(node, _MESSAGE)
+
+
+def _is_kept(messages: ast.expr, view: View) -> bool:
+    """Whether a list of messages outlives the call: an attribute, or one that is added to in this function."""
+    return isinstance(messages, ast.Attribute) or (isinstance(messages, ast.Name) and grows(view, messages.id))
+
+
+def _is_conversation(messages: ast.expr, view: View) -> bool:
+    """Whether it is a running history, and the call no way out of a mishap."""
     is_mishap = any(isinstance(above, ast.ExceptHandler) for above in view.parents())
-    if view.is_history(messages) and not is_single_shot(messages, view) and not is_mishap and not _is_one_question(messages, view):
-        yield Hit(node, "this call sends a growing conversation and marks nothing for caching", _mark(node, view, name))
+    return view.is_history(messages) and not is_mishap and not is_single_shot(messages, view) and not _is_one_question(messages, view)
 
 
 def _is_one_question(messages: ast.expr, view: View) -> bool:
@@ -111,6 +142,8 @@ HAZARD = Hazard(
     source=(
         Pattern((ast.Call,), _unmarked_call, ("messages.create", "messages.stream", ".converse"),
             also=((".create", ".stream", ".converse"),)),
+        Pattern((ast.Call,), _through_litellm, ("claude",), also=(("completion",),), names=("messages",)),
+        Pattern((ast.Call,), _through_langchain, ("ChatAnthropic",), also=((".invoke", ".ainvoke", ".stream", ".astream"),)),
     ),
     requests=(RequestRule("step", _unmarked),),
 )  # fmt: skip

@@ -19,7 +19,8 @@ Mark ends, not parts: a marker covers everything before it. In contextkit a plan
     messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
 
 ## Detected by
-- source: more than four literal markers in one request, or a marker set inside a loop over blocks.
+- source: more than four literal markers in one request, a marker set inside a loop over blocks, or one that comes with every message of a
+  history whose older ones are never taken off in that file.
 - requests: more than four markers in a body.
 - guard: the same, before the request leaves and is refused.
 - provider: an HTTP 400 that names the limit.
@@ -36,17 +37,23 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import as_keys, as_keywords, field, keyword
+from contextkit.lint.rules.callsites import as_keys, as_keywords, field, keyword, last_name
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_target, literal_markers
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
+from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.tables.sanitizers import ONCE
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _MANY = re.compile(
     r"(?:^|_)(?:blocks|parts|contents?|documents|docs|attachments|chunks|files|memories|memory|sections|system|tools|messages)$"
 )
 _LEVELS = ("tools", "system", "messages")
+_AUTOMATIC = "cache_control"
+"""Beside the messages: the server marks the last block, which counts."""
+_TAKEN_OFF = re.compile(rb"[\"'](?:cache_control|cachePoint|cache_point)[\"'](?!\s*:)")
+"""Code that names a marker other than by writing one: it may take it off."""
 
 
 def _in_loop(node: ast.For, view: View) -> Iterator[Hit]:
@@ -54,8 +61,41 @@ def _in_loop(node: ast.For, view: View) -> Iterator[Hit]:
     if not _is_collection(node.iter, view) or any(isinstance(part, ast.Break | ast.Return) for part in walk(node)):
         return
     for statement in node.body:
-        if isinstance(statement, ast.Assign) and any(_is_item(target, node.target) for target in statement.targets):
+        is_set = isinstance(statement, ast.Assign) and any(_is_item(target, node.target) for target in statement.targets)
+        if is_set or _appends_marked(statement):
             yield Hit(statement, f"every item of `{ast.unparse(node.iter)}` is marked; a request takes four markers")
+
+
+def _appends_marked(statement: ast.stmt) -> bool:
+    """`content.append({"type": "text", "text": text, "cache_control": MARK})`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    given = call.args[0] if isinstance(call, ast.Call) and last_name(call.func) == "append" and call.args else None
+    return isinstance(given, ast.Dict) and any(constant(key) in MARKER_KEYS for key in given.keys)
+
+
+def _piles_up(node: ast.Call, view: View) -> Iterator[Hit]:
+    """A message with a marker is put into a history that is sent, in each turn, and the markers of those before stay."""
+    held = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "append" and node.args else None
+    if held is None or _TAKEN_OFF.search(view.source) or not view.is_history(held) or not _is_in_each_turn(node, held, view):
+        return
+    if next(literal_markers(node.args[0], view), None) is not None:
+        yield Hit(node, f"a marker comes with every message of `{ast.unparse(held)}` and none is taken off: the fifth call is refused")
+
+
+def _is_in_each_turn(node: ast.Call, held: ast.expr, view: View) -> bool:
+    """Whether it stands under no condition, in a loop of turns or in a method that asks the model about the object's own history."""
+    function, loop = view.function(), view.loop()
+    if function is None or any(isinstance(above, ast.If | ast.ExceptHandler) for above in view.parents()):
+        return False
+    if loop is None:
+        return isinstance(held, ast.Attribute) and function.name not in ONCE and not _is_begun(held, function) and view.calls_model()
+    return isinstance(loop, ast.For | ast.While | ast.AsyncFor) and not _is_begun(held, loop) and bool(model_calls(loop, view))
+
+
+def _is_begun(held: ast.expr, around: ast.AST) -> bool:
+    """Whether the history is made anew there."""
+    stored = (target for part in walk(around) if isinstance(part, ast.Assign) for target in part.targets)
+    return ast.unparse(held) in map(ast.unparse, stored)
 
 
 def _in_comprehension(node: ast.ListComp, view: View) -> Iterator[Hit]:
@@ -96,7 +136,8 @@ def _written_out(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
     parts = [keyword(node, name) if isinstance(node, ast.Call) else field(node, name) for name in _LEVELS]
     if parts[-1] is None:
         return
-    n = sum(1 for part in parts if part is not None for _ in literal_markers(part, view))
+    is_automatic = (keyword(node, _AUTOMATIC) if isinstance(node, ast.Call) else field(node, _AUTOMATIC)) is not None
+    n = is_automatic + sum(1 for part in parts if part is not None for _ in literal_markers(part, view))
     if n > MOST_MARKERS:
         yield Hit(node, f"{n} markers in one request, which takes {MOST_MARKERS}")
 
@@ -111,7 +152,9 @@ def _too_many(sent: Sent) -> Evidence | None:
 _WORDS = ("cache_control", "cachePoint", "cache_point")
 HAZARD = Hazard(
     "CKB08", "too-many-markers", "A", "error",
-    source=(Pattern((ast.For,), _in_loop, _WORDS, is_near=True), Pattern((ast.ListComp,), _in_comprehension, _WORDS, is_near=True),
+    source=(Pattern((ast.For,), _in_loop, _WORDS, is_near=True),
+            Pattern((ast.Call,), _piles_up, _WORDS, is_near=True, also=((".append",),)),
+            Pattern((ast.ListComp,), _in_comprehension, _WORDS, is_near=True),
             Pattern((ast.Call, ast.Dict), _written_out, _WORDS, also=((*as_keywords("messages"), *as_keys("messages")),),
                     names=("messages",))),
     requests=(RequestRule("call", _too_many),),

@@ -19,7 +19,8 @@ Well below the lifetime, counted from the start of the last call, and the very b
     context.receive(context.request(max_tokens=0).send(client))
 
 ## Detected by
-- source: an interval that is not below the lifetime, in a file that marks blocks.
+- source: in a file that marks blocks for five minutes, a keep-alive interval that is not below them, by its name or by the call for no more
+  than one token that it stands beside.
 - requests: calls with no more than one token of output, too late or with another body than the conversation's, that read nothing of it.
 - guard: not before sending: it compares a conversation with itself.
 - provider: `tools_changed`, `system_changed` or `messages_changed` where the keep-alive asks for a comparison.
@@ -35,12 +36,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.bills import asks_nothing, by_session, left_by, read
-from contextkit.lint.rules.callsites import in_any_case
+from contextkit.lint.rules.bills import asks_nothing, by_session, left_by, limit_path, read
+from contextkit.lint.rules.callsites import in_any_case, keyword
 from contextkit.lint.rules.lifetimes import finds_entry_of, has_kin_head
-from contextkit.lint.rules.marking import constant, says
+from contextkit.lint.rules.marking import constant, module_of, says
 from contextkit.lint.rules.marks import has_markers, marks_of, n_tokens
+from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import functions_in
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _INTERVAL = re.compile(
@@ -53,16 +56,70 @@ _FOREVER = 1e12
 """Seconds: a longer number is no time, and may not fit into a float."""
 _SHORT = {False: 300, True: 5}
 """Five minutes, in seconds and, by the name, in minutes."""
+_OF_CACHE = re.compile(r"cache|warm", re.IGNORECASE)
+_WARMER = re.compile(r"warm|keep_?alive|refresher", re.IGNORECASE)
+"""Names of a class that keeps an entry alive."""
+_WIRE = re.compile(rb"(?i)(?:^|\W)(?:ws|\w*websocket\w*|socket|sock|conn|connection|redis|sse|mqtt|channel)\b|ws_ping|\.ping\(\)")
+"""Code that keeps a connection open."""
+_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+_MARKS = ("cache_control", "cachePoint")
+_TOO_LATE = "{} is not below the five minutes that an entry lives, counted from the start of the call before"
 
 
 def _as_long_as_the_lifetime(node: ast.Assign, view: View) -> Iterator[Hit]:
     """A constant of a file that marks blocks for five minutes."""
     names = [target.id if isinstance(target, ast.Name) else getattr(target, "attr", "") for target in node.targets]
     name, value = next((name for name in names if _INTERVAL.match(name)), ""), _seconds(node.value)
-    if not name or value is None or not says(view, b"cache_control", b"cachePoint") or says(view, b'"1h"', b"'1h'"):
+    if not name or value is None or not says(view, b"cache_control", b"cachePoint") or _lives_for_an_hour(view):
         return
-    if _SHORT["minute" in name.lower()] <= value < _LONG:
-        yield Hit(node, f"`{name}` is not below the five minutes that an entry lives, counted from the start of the call before")
+    if _SHORT["minute" in name.lower()] <= value < _LONG and (_OF_CACHE.search(name) or not _is_of_a_wire(name, view)):
+        yield Hit(node, _TOO_LATE.format(f"`{name}`"))
+
+
+def _lives_for_an_hour(view: View) -> bool:
+    return says(view, b'"1h"', b"'1h'")
+
+
+def _is_of_a_wire(name: str, view: View) -> bool:
+    """Whether what uses an interval keeps a connection open: `await ws.ping()`; a setting that nothing uses may be that of the cache."""
+    mine, used = view.function(), re.compile(rb"\b%s\b" % name.encode())
+    others = (function for function in functions_in(module_of(view)) if function is not mine)
+    users = [text for text in (view.source[slice(*view.bytes_at(function))] for function in others) if used.search(text)]
+    return bool(users) and all(_WIRE.search(text) for text in users)
+
+
+def _of_a_warmer(node: ast.Assign, view: View) -> Iterator[Hit]:
+    """`interval = 600` of a class that is there to keep the cache warm."""
+    value, above = _seconds(node.value), view.parents()
+    owner = next((one.name for one in reversed(above) if isinstance(one, ast.ClassDef)), "")
+    if value is not None and _SHORT[False] <= value < _LONG and _WARMER.search(owner) and not _lives_for_an_hour(view):
+        yield Hit(node, _TOO_LATE.format(f"`{ast.unparse(node.targets[0])}`"))
+
+
+def _sleeps_too_long(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`time.sleep(300)` in a loop that asks for nothing but the entry's life."""
+    value, loop = _seconds(node.args[0]) if len(node.args) == 1 else None, view.loop()
+    is_sleep = view.dotted(node) in ("time.sleep", "asyncio.sleep", "anyio.sleep", "trio.sleep")
+    if not is_sleep or value is None or loop is None or not _SHORT[False] <= value < _LONG or _lives_for_an_hour(view):
+        return
+    if any(map(_generates_nothing, model_calls(loop, view))):
+        yield Hit(node, _TOO_LATE.format("the pause"))
+
+
+def _generates_nothing(call: ast.Call) -> bool:
+    return constant(keyword(call, *_LIMITS)) in (0, 1)
+
+
+def _scheduled(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`scheduler.add_job(refresh_cache, "interval", minutes=5)`."""
+    interval = _seconds(keyword(node, "minutes", "seconds") or node)
+    is_minutes = keyword(node, "minutes") is not None
+    names = {one.id for one in (*node.args, *(given.value for given in node.keywords)) if isinstance(one, ast.Name)}
+    if interval is None or not names or not _SHORT[is_minutes] <= interval < _LONG / _SHORT[False] * _SHORT[is_minutes]:
+        return
+    jobs = (one for one in functions_in(module_of(view)) if one.name in names)
+    if not _lives_for_an_hour(view) and any(_generates_nothing(call) for job in jobs for call in model_calls(job, view)):
+        yield Hit(node, _TOO_LATE.format("the interval"))
 
 
 def _seconds(node: ast.expr) -> float | None:
@@ -101,11 +158,14 @@ def _finding(last: Sent, sent: Sent) -> Evidence | None:
         why = "its body is not the one of the conversation"
     else:
         return None
-    return Evidence(f"a call that should keep {at_stake:,} tokens warm writes instead of reading: {why}", path="max_tokens", sent=sent)
+    return Evidence(f"a call that should keep {at_stake:,} tokens warm writes instead of reading: {why}", path=limit_path(sent), sent=sent)
 
 
 HAZARD = Hazard(
     "CKL07", "keepalive-misfire", "A", "warning",
-    source=(Pattern((ast.Assign,), _as_long_as_the_lifetime, ("cache_control", "cachePoint"), also=(_NAMES,)),),
+    source=(Pattern((ast.Assign,), _as_long_as_the_lifetime, _MARKS, also=(_NAMES,)),
+            Pattern((ast.Assign,), _of_a_warmer, _MARKS, names=("interval", "INTERVAL", "interval_seconds", "period")),
+            Pattern((ast.Call,), _sleeps_too_long, _MARKS, also=(("sleep",),)),
+            Pattern((ast.Call,), _scheduled, _MARKS, names=("minutes", "seconds"))),
     requests=(RequestRule("session", _misfired),), confirmed_by=("tools_changed", "system_changed", "messages_changed"),
 )  # fmt: skip

@@ -46,6 +46,7 @@ from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _HOUR = 3600
 _LEAST_TOKENS = 500
+_TTLS = ("1h", "5m")
 _RETENTION = "prompt_cache_retention"
 _SWITCH = re.compile(r"(?i)flag|feature|experiment|telemetry|tier|plan|subscri|quota|overage|gate|getenv|environ|enabled|disabled|rollout")
 
@@ -57,6 +58,13 @@ def _by_flag(node: ast.Dict, view: View) -> Iterator[Hit]:
     value = resolved(field(node, "ttl"), view)
     if isinstance(value, ast.IfExp) and mentions(value.test, _SWITCH) and constant(value.body) != constant(value.orelse):
         yield Hit(value, f"the lifetime of a cache marker depends on `{ast.unparse(value.test)}`: it may change without a word")
+
+
+def _by_branch(node: ast.Assign, view: View) -> Iterator[Hit]:
+    """`if flags.long_cache: marker["ttl"] = "1h"`."""
+    branch = next((above for above in reversed(view.parents()) if isinstance(above, ast.If)), None)
+    if constant(node.value) in _TTLS and branch is not None and node in branch.body and mentions(branch.test, _SWITCH):
+        yield Hit(node, f"the lifetime of a cache marker depends on `{ast.unparse(branch.test)}`: it may change without a word")
 
 
 def _shorter(step: Step) -> Evidence | None:
@@ -92,6 +100,7 @@ def _billed_short(sent: Sent) -> Evidence | None:
 HAZARD = Hazard(
     "CKL06", "ttl-silently-downgraded", "D", "warning",
     source=(Flow(("flag",), ("ttl",), "the lifetime asked for depends on {source}: it may change without a word"),
-            Pattern((ast.Dict,), _by_flag, ("ttl",), is_near=True, also=(("ephemeral",),), names=("ttl",))),
+            Pattern((ast.Dict,), _by_flag, ("ttl",), is_near=True, also=(("ephemeral",),), names=("ttl",)),
+            Pattern((ast.Assign,), _by_branch, ("ephemeral",), names=("ttl",))),
     requests=(RequestRule("step", _shorter), RequestRule("call", _billed_short)),
 )  # fmt: skip

@@ -29,8 +29,10 @@ Limit each result once, when it comes in, by what is left then; what was sent st
 In contextkit an entry's bytes are fixed when it is written, so a later result cannot touch an earlier one.
 
 ## Detected by
-- source: output truncated by a share or budget that is computed over the whole history in each call.
-- requests: an earlier item becomes shorter in the call to which a large new one was added.
+- source: output truncated by a share or budget that is computed over the whole history in each call, or by what the newer
+  messages have left of one.
+- requests: an earlier item becomes shorter in the call to which a large new one was added; where results as
+  large came before and newer ones stay longer, only age was asked, and it is CKM08.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 
@@ -47,13 +49,15 @@ from itertools import takewhile
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, messages, shortened, size, tail
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, content_writes, last_name
+from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, content_writes, last_name, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LARGE, _MARK = 2_000, 24
+_USUAL = 1.25
+"""How many times as large as the largest before it a result may be and take no room from others."""
 
 
 def _squeezed(step: Step, change: Change) -> Evidence | None:
@@ -63,7 +67,7 @@ def _squeezed(step: Step, change: Change) -> Evidence | None:
     cut = [pair for one in step.changes if one.level == "messages" for pair in _cut(one)]
     lost = sum(len(was.body) - len(now.body) for was, now in cut)
     new = max((size([block]) for block in tail(step)), default=0)
-    if new < max(_LARGE, lost // 3) or _goes_on(step, cut) or (4 * lost < new and _is_fade(step, cut, new)):
+    if new < max(_LARGE, lost // 3) or _goes_on(step, cut) or _is_fade(step, cut, new, lost):
         return None
     return Evidence(f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}")
 
@@ -80,12 +84,15 @@ def _goes_on(step: Step, cut: list[tuple[Block, Block]]) -> bool:
     return any(_ending(block) in marks for block in earlier if block.type == cut[0][0].type)
 
 
-def _is_fade(step: Step, cut: list[tuple[Block, Block]], new: int) -> bool:
-    """Whether newer results of the same size were left alone, and what came is none out of the usual: only age was asked."""
-    kind, last = cut[0][0].type, max(was.message for was, _ in cut)
-    alike = [block for block in messages(step.before) if block.type == kind and len(block.body) >= _LARGE]
-    usual = sorted(len(block.body) for block in alike)[len(alike) // 2] if alike else 0
-    return new < 2 * usual and any(block.message > last for block in alike)
+def _is_fade(step: Step, cut: list[tuple[Block, Block]], new: int, lost: int) -> bool:
+    """Whether newer results were left longer, and what came is none out of the usual: only age was asked, and no share made smaller."""
+    kind, last, left = cut[0][0].type, max(was.message for was, _ in cut), max(len(now.body) for _, now in cut)
+    alike = [block for block in messages(step.before) if block.type == kind]
+    if new < _USUAL * max(len(block.body) for block in alike):
+        return any(block.message > last and len(block.body) > left for block in alike)
+    large = [block for block in alike if len(block.body) >= _LARGE]
+    usual = sorted(len(block.body) for block in large)[len(large) // 2] if large else 0
+    return 4 * lost < new < 2 * usual and any(block.message > last for block in large)
 
 
 def _ending(block: Block) -> str:
@@ -104,6 +111,23 @@ def _shared_out(function: AnyFunction, view: View) -> Iterator[Hit]:
             yield Hit(write.node, "what was sent is cut to a share of one budget, which becomes smaller with each new result")
 
 
+def _left_over(function: AnyFunction, view: View) -> Iterator[Hit]:
+    """From the newest message back, each is cut to what the newer ones have left: `text[:left]`, `left -= len(text)`."""
+    for loop in view.nodes(function, ast.For):
+        taken = {last_name(node.target) for node in view.nodes(loop, ast.AugAssign) if isinstance(node.op, ast.Sub)}
+        if not taken or not _is_backwards(loop.iter) or not view.is_history(unwrapped(loop.iter)):
+            continue
+        for write in content_writes(function, view):
+            limits = [part.upper for part in walk(write.value) if isinstance(part, ast.Slice) and part.upper is not None]
+            is_in_loop = any(part is write.node for part in walk(loop))
+            if is_in_loop and any(isinstance(name, ast.Name) and name.id in taken for limit in limits for name in walk(limit)):
+                yield Hit(write.node, "what was sent is cut to what newer messages have left of one budget, less with each of them")
+
+
+def _is_backwards(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "reversed"
+
+
 def _is_share(value: ast.expr) -> bool:
     """A budget divided by how many there are, or less what the others take."""
     operators = (ast.FloorDiv, ast.Div, ast.Sub)
@@ -115,7 +139,8 @@ def _is_share(value: ast.expr) -> bool:
 HAZARD = Hazard(
     "CKM07", "aggregate-budget-rewrites-sent-items", "A", "error",
     source=(Pattern(FUNCTIONS, _shared_out, (" // ", " / ", " - sum(", " - len("), is_near=True,
-                    also=(IN_HISTORY, IN_CONTENT, ("len", "sum", "total_tokens"))),),
+                    also=(IN_HISTORY, IN_CONTENT, ("len", "sum", "total_tokens"))),
+            Pattern(FUNCTIONS, _left_over, (" -= ",), is_near=True, also=(IN_HISTORY, IN_CONTENT, ("reversed(",)))),
     requests=(RequestRule("change", _squeezed, 30),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -28,7 +28,7 @@ If a block has to move, put the marker before the message that carries it, so th
 contextkit parts stay in the entry they were said in.
 
 ## Detected by
-- source: attachments taken out of earlier messages or added to the last one anew, per turn.
+- source: what the session keeps as attached, or what the same function takes out of all messages, added to the last one anew.
 - requests: a block goes from an earlier message to the last in each call.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -45,7 +45,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, floated, is_answer, messages, stays
-from contextkit.lint.rules.syntax import last_name, words_in
+from contextkit.lint.rules.syntax import last_name, left_out, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
@@ -80,23 +80,32 @@ def _is_attachment(block: Block) -> bool:
 
 # In code --------------------------------------------------------------------------------------------------------------------------
 
-_ATTACHED = re.compile(r"attach|documents?\b|files?\b|images?\b|media\b|screenshots?\b", re.IGNORECASE)
+_ATTACHED = re.compile(r"attach|documents?\b|files?\b|images?(?:_url)?\b|media\b|screenshots?\b", re.IGNORECASE)
 _KEPT = re.compile(r"(?:self|session|state|ctx|context|agent)\b")
 
 
-def _added_again(node: ast.AugAssign | ast.Call, view: View) -> Iterator[Hit]:
+def _added_again(node: ast.AugAssign | ast.Assign | ast.Call, view: View) -> Iterator[Hit]:
     """What the session keeps as attached is added to the newest message, whichever that is."""
     target, value = _parts(node)
-    if target is None or value is None or not _is_last(target, view) or not _is_kept(value, view):
-        return
     function = view.function()
-    if function is not None and (view.calls_model() or re.search(r"build|prepare|with_|attach|render|to_", function.name)):
+    if target is None or value is None or function is None or not _is_last(target, view):
+        return
+    is_per_call = view.calls_model() or re.search(r"build|prepare|with_|attach|render|to_", function.name)
+    if (is_per_call and _is_kept(value, view)) or (_ATTACHED.search(words_in(value)) and _is_bared(function, view)):
         yield Hit(node, "attachments are added to the newest message of each call: they leave the one they were sent with")
 
 
-def _parts(node: ast.AugAssign | ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+def _is_bared(function: ast.AST, view: View) -> bool:
+    """Whether the function takes attachments out of messages: `[block for block in … if block["type"] != "document"]`."""
+    return any(_ATTACHED.search(left_out(copy)) for copy in view.nodes(function, ast.ListComp))
+
+
+def _parts(node: ast.AugAssign | ast.Assign | ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
     if isinstance(node, ast.AugAssign):
         return node.target, node.value
+    if isinstance(node, ast.Assign):  # one that keeps what stood there: `last["content"] = [*files, *last["content"]]`
+        target = node.targets[0]
+        return (target, node.value) if ast.unparse(target) in ast.unparse(node.value) else (None, None)
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend") and node.args:
         return node.func.value, node.args[0]
     return None, None
@@ -117,7 +126,7 @@ def _is_kept(value: ast.expr, view: View) -> bool:
 
 HAZARD = Hazard(
     "CKM21", "attachments-float-to-tail", "A", "error",
-    source=(Pattern((ast.AugAssign, ast.Call), _added_again, ("[-1]",), also=(("[-",), ("content",))),),
+    source=(Pattern((ast.AugAssign, ast.Assign, ast.Call), _added_again, ("[-1]",), also=(("[-",), ("content",))),),
     requests=(RequestRule("change", _floated, 15),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

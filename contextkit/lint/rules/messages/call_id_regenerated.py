@@ -53,6 +53,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, messages_of, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _IDS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id", "toolUseId"})
@@ -93,6 +94,9 @@ _SERIALISES = re.compile(
 _WRITES = re.compile(r"(?:^|_)(?:format|convert|render|to)_\w*(?:blocks?|parts?|content|documents?|wire)(?:_|$)")
 _STORED = frozenset({"block", "part", "content", "message", "msg", "item", "turn"})
 """Parameters that are a piece of a stored history."""
+_BARE = re.compile(r"_*(?:convert|serialize|serialise)$")
+_STORIES = frozenset({"events", "turns", "history", "messages"})
+"""Parameters that are a stored history."""
 _PARSES = re.compile(r"response|reply|parse|(?:^|_)from_|choice|chunk|stream")
 _ANSWERS = re.compile(r"\b(?:finish_reason|stop_reason|choices|usage_metadata|prompt_tokens)\b")
 """Words of a model's answer: what reads them stores the id it makes up, and sends that one from then on."""
@@ -101,20 +105,31 @@ _ANSWERS = re.compile(r"\b(?:finish_reason|stop_reason|choices|usage_metadata|pr
 def _minted(function: AnyFunction, view: View) -> Iterator[Hit]:
     """An id is made up where stored messages are written for the wire."""
     given = [] if _PARSES.search(function.name) else [*_ids_of_calls(function, view)]
-    is_serialiser = bool(given) and (bool(_SERIALISES.search(function.name)) or bool(messages_of(function, view)))
+    is_serialiser = bool(given) and (_is_serialiser(function) or bool(messages_of(function, view)))
     if is_serialiser and not _ANSWERS.search(words_in(function)):
         new = (one for one in given if "id" in view.kinds(one))
         yield from (Hit(one, "the id of a call is made up anew each time the history is written") for one in new)
 
 
+def _is_serialiser(function: AnyFunction) -> bool:
+    """Whether its name says that it writes for the wire, and, where that alone says little, it takes a piece of a stored history."""
+    is_bare = _BARE.match(function.name) is not None and bool(_takes(function) & (_STORED | _STORIES))
+    return is_bare or _SERIALISES.search(function.name) is not None
+
+
+def _takes(function: AnyFunction) -> set[str]:
+    return {one.arg for one in (*function.args.posonlyargs, *function.args.args)}
+
+
 def _named(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A document gets a name made up where stored messages are written for the wire: `out["document"]["name"] = uuid4().hex`."""
-    takes = {one.arg for one in (*function.args.posonlyargs, *function.args.args)}
-    is_written = _SERIALISES.search(function.name) or (_WRITES.search(function.name) and takes & _STORED)
-    if not is_written or _PARSES.search(function.name):
+    is_written = _SERIALISES.search(function.name) or (_WRITES.search(function.name) and _takes(function) & _STORED)
+    of_history = messages_of(function, view)
+    if _PARSES.search(function.name) or not (is_written or of_history):
         return
     for node in view.nodes(function, ast.Dict, ast.Assign):
-        for name in _names_of_documents(node):
+        is_ours = is_written or any(isinstance(part, ast.Name) and part.id in of_history for part in walk(node))
+        for name in _names_of_documents(node) if is_ours else ():
             if "id" in view.kinds(name):
                 yield Hit(name, "the name of a document is made up anew each time the history is written")
 

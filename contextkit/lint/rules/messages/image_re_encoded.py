@@ -11,13 +11,15 @@ messages from there on are written again, at 1.25 times the input price on Anthr
 as part of the prefix; vLLM hashes the media into its blocks.
 
 ## Example
-    def image_block(path):
-        picture = Image.open(path).resize((1024, 768))
-        buffer = io.BytesIO()
-        picture.save(buffer, format="JPEG", quality=70)
-        return {"type": "image", "source": base64_source(buffer.getvalue())}
+    def smaller(messages):
+        for age, message in enumerate(reversed(messages)):
+            for block in pictures_of(message):
+                buffer = io.BytesIO()
+                Image.open(paths[block["id"]]).save(buffer, format="JPEG", quality=80 if age < 4 else 30)
+                block["source"] = base64_source(buffer.getvalue())
 
-    messages = [{"role": "user", "content": [image_block(path) for path in paths]}, *messages]
+    smaller(messages)
+    client.messages.create(model=MODEL, max_tokens=4096, messages=messages)
 
 ## Use instead
 Encode once, when the picture comes in, and store the result with its digest:

@@ -48,6 +48,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import in_any_case
 from contextkit.lint.rules.history import pictures_lost
+from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
     IN_CONTENT,
@@ -62,19 +63,30 @@ from contextkit.lint.rules.syntax import (
     text_in,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _replaced(step: Step, change: Change) -> Evidence | None:
-    lost = pictures_lost(change) if change.level == "messages" and change.now else 0
-    if not lost and not _is_removed(change):
+    if change.level != "messages":
         return None
-    n = lost or len(change.was)
+    n = len(change.was) if _is_removed(change) else change.now and (pictures_lost(change) or _lost_beside(step, change))
+    if not n:
+        return None
     return Evidence(f"{n} image{'s' * (n > 1)} of earlier messages {'gave way to text' if change.now else 'are gone'}")
 
 
 def _is_removed(change: Change) -> bool:
-    return change.level == "messages" and not change.now and all(pictures_lost(change) and block.type == "image" for block in change.was)
+    return not change.now and all(pictures_lost(change) and block.type == "image" for block in change.was)
+
+
+def _lost_beside(step: Step, change: Change) -> int:
+    """Images that the message lost where a text of it, which is another part, says now that they are gone."""
+    added = [text_of(now).removeprefix(text_of(was)) for was, now in paired(change) if text_of(now).startswith(text_of(was))]
+    if not any(len(text) < 300 and _PICTURES.search(text) and _GONE.search(text) for text in added):
+        return 0
+    beside = (one for one in step.changes if one.was and one.was[0].message == change.was[0].message)
+    return sum(map(pictures_lost, beside))
 
 
 # In code --------------------------------------------------------------------------------------------------------------------------

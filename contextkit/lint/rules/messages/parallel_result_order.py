@@ -12,10 +12,14 @@ most of the time, and again with each resume. On Anthropic the rest of the messa
 price.
 
 ## Example
-    results = []
-    for done in asyncio.as_completed([run(call) for call in calls]):
-        results.append(await done)
-    messages.append({"role": "user", "content": [as_block(result) for result in results]})
+    async def run_tools(calls, messages):
+        for done in asyncio.as_completed([run(call) for call in calls]):
+            call, text = await done
+            store.save(call.id, text)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": text})            # as they come
+
+    def resume(calls):
+        return [{"role": "tool", "tool_call_id": call.id, "content": store.load(call.id)} for call in calls]       # as they were asked
 
 ## Use instead
 Run them in any order, send them in the order of the calls, and store that:

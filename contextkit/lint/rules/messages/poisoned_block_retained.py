@@ -28,7 +28,7 @@ Better, check size and type before the block is appended. With contextkit: `cont
 part, and say it again without it; the branch shares everything in front.
 
 ## Detected by
-- source: a handler of a refused request that sends a filtered copy and does not keep it.
+- source: a handler of a refused request that sends a filtered copy, made there or by a function of the same file, and does not keep it.
 - requests: a block is there and not there in turn, from call to call.
 - guard: a block of the call before is missing; the alternation shows after several.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -45,9 +45,10 @@ from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import MEDIA, come, gone, is_restored, messages
-from contextkit.lint.rules.syntax import model_calls, unwrapped
+from contextkit.lint.rules.marking import module_of
+from contextkit.lint.rules.syntax import keyword, last_name, model_calls, text_in, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax.pieces import functions_in, walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _FAULTS = re.compile(r"invalid|bad_?request|unprocessable|unsupported|too_large|\b4(?:00|13|22)\b", re.IGNORECASE)
@@ -88,27 +89,55 @@ def _has_media(change: Change) -> bool:
 # In code --------------------------------------------------------------------------------------------------------------------------
 
 _REFUSED = re.compile(r"BadRequest|APIStatusError|InvalidRequest|UnprocessableEntity|ContentPolicy|HTTPStatusError")
+_WORDS = ("BadRequest", "APIStatus", "InvalidRequest", "Unprocessable", "ValidationException")
+_LEFT_OUT = "a block is left out of this one request and stays in the history: the next call sends it again"
 
 
 def _for_this_request(handler: ast.ExceptHandler, view: View) -> Iterator[Hit]:
     """A refused request is sent again without a block, and the history keeps it."""
-    if handler.type is None or not _REFUSED.search(ast.unparse(handler.type)) or not model_calls(handler, view):
+    calls = model_calls(handler, view) if _is_of_a_refusal(handler) else []
+    loop = view.loop()
+    if not _is_of_a_refusal(handler) or not (calls or (loop is not None and model_calls(loop, view))):
         return
     kept = {ast.unparse(unwrapped(node.targets[0])) for node in view.nodes(handler, ast.Assign)}
     for node in view.nodes(handler, ast.ListComp):
         history = unwrapped(node.generators[0].iter) if _filters(node) else None
         if history is not None and view.is_history(history) and ast.unparse(history) not in kept:
-            yield Hit(node, "a block is left out of this one request and stays in the history: the next call sends it again")
+            yield Hit(node, _LEFT_OUT)
+    for call in calls:
+        if _is_thinned_by_a_helper(keyword(call, "messages", "input", "contents"), kept, view):
+            yield Hit(call, _LEFT_OUT)
 
 
-def _filters(node: ast.expr) -> bool:
+def _is_of_a_refusal(handler: ast.ExceptHandler) -> bool:
+    """Whether it is for errors that say something about the request; one of AWS says so by its code."""
+    caught = ast.unparse(handler.type) if handler.type is not None else ""
+    return bool(_REFUSED.search(caught)) or (caught.endswith("ClientError") and "ValidationException" in text_in(handler))
+
+
+def _is_thinned_by_a_helper(given: ast.expr | None, kept: set[str], view: View) -> bool:
+    """`create(messages=without_images(messages))`, whose function builds another list, filtered."""
+    is_call = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and len(given.args) == 1
+    if not isinstance(given, ast.Call) or not is_call or not view.is_history(given.args[0]) or ast.unparse(given.args[0]) in kept:
+        return False
+    helpers = [one for one in functions_in(module_of(view)) if one.name == last_name(given.func)]
+    return len(helpers) == 1 and _filters(helpers[0]) and not any(map(_writes_in_place, walk(helpers[0])))
+
+
+def _writes_in_place(node: ast.AST) -> bool:
+    """`message["content"] = …`, `messages.remove(…)`: what is left out there is left out of the history."""
+    targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else ()
+    is_removal = isinstance(node, ast.Call) and last_name(node.func) in ("remove", "pop", "clear")
+    return is_removal or any(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
+
+
+def _filters(node: ast.AST) -> bool:
     return any(loop.ifs for part in walk(node) if isinstance(part, ast.ListComp) for loop in part.generators)
 
 
 HAZARD = Hazard(
     "CKM24", "poisoned-block-retained", "B", "warning",
-    source=(Pattern((ast.ExceptHandler,), _for_this_request, ("BadRequest", "APIStatus", "InvalidRequest", "Unprocessable"),
-                    also=(("BadRequest", "APIStatus", "InvalidRequest", "Unprocessable", "ContentPolicy", "HTTPStatus"),)),),
+    source=(Pattern((ast.ExceptHandler,), _for_this_request, _WORDS, also=((*_WORDS, "ContentPolicy", "HTTPStatus"),)),),
     requests=(RequestRule("change", _refused, 16), RequestRule("change", _alternates, 16)),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

@@ -12,10 +12,16 @@ thinking to its prefix allow it to be removed only oldest first, and refuse othe
 `reasoning_content` to be sent again, and OpenAI's models since 5.6 keep the reasoning of all turns.
 
 ## Example
-    for message in history:
-        message.pop("reasoning_content", None)
-        message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
-    client.messages.create(model=MODEL, max_tokens=4096, messages=history)
+    def turn(history, text):
+        for message in history:
+            message.pop("reasoning_content", None)              # of the calls below, which were sent with it
+        history.append({"role": "user", "content": text})
+        while True:
+            answer = client.chat.completions.create(model=MODEL, messages=history).choices[0].message
+            history.append(answer.model_dump(exclude_unset=True))
+            if not answer.tool_calls:
+                return answer.content
+            history += results_of(answer.tool_calls)
 
 ## Use instead
 Send back what you received, as it was: order, signatures and all. Prune only where the history is rewritten anyway,
@@ -28,7 +34,8 @@ at a compaction.
 thinking.
 
 ## Detected by
-- source: thinking or reasoning popped or filtered out of a history.
+- source: thinking or reasoning popped or filtered out of the older messages of a history, under a condition, or before a loop that
+  adds what the model said to it. What is left out in the same way in every call is not told: it was never sent.
 - requests: an assistant message loses blocks when a new user turn arrives.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -51,11 +58,13 @@ from contextkit.lint.rules.syntax import (
     FUNCTIONS,
     IN_HISTORY,
     AnyFunction,
+    constant_keys,
     content_writes,
     depends,
     last_name,
     left_out,
     messages_of,
+    model_calls,
     text_in,
     words_in,
 )
@@ -110,13 +119,46 @@ def _popped(function: AnyFunction, view: View) -> Iterator[Hit]:
     names = messages_of(function, view)
     for node in view.nodes(function, ast.Call, ast.Delete) if names else ():
         target = _target(node)
-        is_some = isinstance(target, ast.Name) and target.id in names and (names[target.id] or depends(node, function, view, names))
+        is_some = isinstance(target, ast.Name) and target.id in names and (names[target.id] or _varies(node, function, view, names))
         if is_some and not _is_repair(node, function, view):
             yield Hit(node, "reasoning is taken out of messages that were sent with it")
     for write in content_writes(function, view):
-        is_some = write.is_old or depends(write.node, function, view, names)
+        is_some = write.is_old or _varies(write.node, function, view, names)
         if is_some and "thinking" in left_out(write.value):
             yield Hit(write.value, "thinking blocks are filtered out of messages that were sent with them")
+
+
+def _varies(node: ast.AST, function: AnyFunction, view: View, names: dict[str, bool]) -> bool:
+    """Whether it is done in some calls and not in others: under a condition, or once before a loop of calls."""
+    if depends(node, function, view, names):
+        return True
+    loops = (*view.nodes(function, ast.While), *view.nodes(function, ast.For))
+    return any(loop.lineno > getattr(node, "end_lineno", loop.lineno) and _adds_replies(loop, view) for loop in loops)
+
+
+def _adds_replies(loop: ast.AST, view: View) -> bool:
+    """Whether a loop calls a model and puts what it says into a history, with its reasoning."""
+    if not model_calls(loop, view):
+        return False
+    calls = [one for one in view.nodes(loop, ast.Call) if last_name(one.func) == "append" and one.args]
+    added = [one.args[0] for one in calls if _is_of_history(one, view)]
+    answers = [one for one in added if isinstance(one, ast.Dict) and text_in(constant_keys(one).get("role", one)) == "assistant"]
+    return any(map(_holds_thoughts, answers)) if answers else any(not isinstance(one, ast.Dict) for one in added)
+
+
+def _is_of_history(call: ast.Call, view: View) -> bool:
+    return isinstance(call.func, ast.Attribute) and view.is_history(call.func.value)
+
+
+def _holds_thoughts(answer: ast.Dict) -> bool:
+    """`{**reply}`, `{…, "reasoning_content": …}`, and all blocks of Anthropic's `reply.content`; `….message.content` is a text."""
+    keys = constant_keys(answer)
+    content = keys.get("content")
+    is_all = isinstance(content, ast.Attribute) and content.attr == "content" and last_name(content.value) in _REPLIES
+    return is_all or None in answer.keys or not _THOUGHTS.isdisjoint(keys)
+
+
+_REPLIES = frozenset({"reply", "response", "resp", "r"})
 
 
 def _is_repair(node: ast.AST, function: AnyFunction, view: View) -> bool:

@@ -52,6 +52,7 @@ from contextkit.lint.rules.asides import Aside, asides
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, keyword, last_name, model_calls, text_in, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule
 
 _LARGE = 8_000
@@ -75,10 +76,13 @@ _SIDE = re.compile(r"summar|compact|condens|judge|evaluat|extract|reflect|classi
 
 def _retold(function: AnyFunction, view: View) -> Iterator[Hit]:
     """The history is joined into one text and sent under another system prompt."""
-    if not _SIDE.search(function.name) or not any(_is_transcript(node, view) for node in inside(function)):
+    if not _SIDE.search(function.name):
         return
+    is_joined = any(_is_transcript(node, view) for node in inside(function))
+    texts = frozenset() if is_joined else _other_transcripts(function, view)
     for call in model_calls(function, view):
-        if keyword(call, "system", "instructions") is not None or "system" in text_in(call).split():
+        is_retelling = is_joined or any(_is_one_of(part, texts, view) for part in walk(call))
+        if is_retelling and (keyword(call, "system", "instructions") is not None or "system" in text_in(call).split()):
             yield Hit(call, f"{function.name}() retells the conversation as one text under another system prompt: nothing of it is read")
 
 
@@ -89,11 +93,29 @@ def _is_transcript(node: ast.AST, view: View) -> bool:
     return isinstance(given, ast.ListComp | ast.GeneratorExp) and view.is_history(unwrapped(given.generators[0].iter))
 
 
+def _other_transcripts(function: AnyFunction, view: View) -> frozenset[str]:
+    """Variables that hold a history as text: dumped as it is, or added up in a loop through it."""
+    dumped = [node for node in view.nodes(function, ast.Assign) if _is_dump(node.value, view)]
+    loops = [node for node in view.nodes(function, ast.For) if view.is_history(unwrapped(node.iter))]
+    added = [part for loop in loops for part in view.nodes(loop, ast.AugAssign) if isinstance(part.value, ast.JoinedStr | ast.BinOp)]
+    return frozenset(last_name(target) for target in (*(node.targets[0] for node in dumped), *(part.target for part in added)))
+
+
+def _is_one_of(node: ast.AST, texts: frozenset[str], view: View) -> bool:
+    return (isinstance(node, ast.Name) and node.id in texts) or _is_dump(node, view)
+
+
+def _is_dump(node: ast.AST, view: View) -> bool:
+    """`json.dumps(messages)`, `get_buffer_string(messages)`."""
+    is_call = isinstance(node, ast.Call) and last_name(node.func) in ("dumps", "get_buffer_string") and bool(node.args)
+    return is_call and isinstance(node, ast.Call) and view.is_history(unwrapped(node.args[0]))
+
+
 HAZARD = Hazard(
     "CKM25", "side-call-divergent-prefix", "A", "warning",
     source=(Pattern(FUNCTIONS, _retold,
                     ("summar", "compact", "condens", "judge", "evaluat", "extract", "reflect", "classif", "title"), is_near=True,
-                    also=(IN_HISTORY, ("join",), ("system", "instructions"))),),
+                    also=(IN_HISTORY, ("join", "dumps", "get_buffer_string", "+="), ("system", "instructions"))),),
     requests=(RequestRule("session", _apart),),
     confirmed_by=("tools_changed", "system_changed", "messages_changed", "input_changed"),
 )  # fmt: skip

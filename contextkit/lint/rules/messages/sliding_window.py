@@ -28,7 +28,7 @@ the declared cut.
 
 ## Detected by
 - source: a slice `[-N:]` of a history, `del messages[:-N]`, a `pop(0)` where there are too many, a `deque` with `maxlen`, or a trimming
-  function that keeps the last messages.
+  function that keeps the last messages. Not where a summary takes the place of the rest when there is too much.
 - requests: the first messages of one call are the second or third of the call before, and so on each time.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -48,6 +48,7 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import front_cut, messages
 from contextkit.lint.rules.syntax import keyword, last_name, model_calls
+from contextkit.lint.rules.tails import is_abridged, is_rare, is_summed_up, joined, parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sinks
@@ -94,7 +95,7 @@ _ROLES = re.compile(rb"[\"']role[\"']|Message\b")
 _MORE_OR_LESS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 _KEPT = "only the last messages are kept: the history begins one turn later in each call"
 _LISTS = (("messages", "history", "msgs", "conversation", "transcript", "dialog", "turns", "chat"),)
-_KEEPERS = ("ConversationBufferWindowMemory", "MessageHistoryTrimmer", "BufferWindowMemory")
+_KEEPERS = ("ConversationBufferWindowMemory", "MessageHistoryTrimmer", "BufferWindowMemory", "SlidingWindowConversationManager")
 
 
 def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
@@ -102,8 +103,27 @@ def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
     cut, held = node.slice, _copied(node.value)
     if not isinstance(cut, ast.Slice) or cut.upper is not None or not _is_from_the_end(cut.lower, held):
         return
-    if isinstance(node.ctx, ast.Load) and view.is_history(held) and _holds_messages(held, view) and _is_sent(node, held, view):
+    is_said = isinstance(node.ctx, ast.Load) and (view.is_history(held) or _is_of_turns(held, view)) and _holds_messages(held, view)
+    if is_said and _is_sent(node, held, view) and not _is_said_otherwise(node, view):
         yield Hit(node, _KEPT)
+
+
+def _is_of_turns(node: ast.expr, view: View) -> bool:
+    """Whether a list called `turns` is given messages in this file."""
+    name = last_name(node)
+    return name in _TURNS and re.search(rb"\b%s\.(?:append|extend)\([^\n]*[\"']role[\"']" % name.encode(), view.source) is not None
+
+
+_TURNS = frozenset({"turns", "_turns"})
+
+
+def _is_said_otherwise(node: ast.Subscript, view: View) -> bool:
+    """Whether the rest stands beside it: each message in brief (CKM08), or a summary of them all, made when there was too much."""
+    whole = joined(view.parents())
+    parts = [part for part in parts_of(whole) if part is not node] if whole is not None else []
+    if any(is_abridged(part, node) for part in parts):
+        return True
+    return any(is_summed_up(part, node, view) for part in parts) and is_rare(node, view)
 
 
 def _copied(node: ast.expr) -> ast.expr:
@@ -195,7 +215,7 @@ def _is_sent(node: ast.Subscript, held: ast.expr, view: View) -> bool:
             is_cut = not _SIDE.search(name) and (view.calls_model() or bool(_CUTS.search(name)))
             return is_stored and not _is_on_demand(view) and (_is_own(held) or is_cut)
         if isinstance(parent, ast.Return):
-            return bool(_CUTS.search(name)) and not _SIDE.search(name)
+            return (bool(_CUTS.search(name)) or _is_asked_for(name, view)) and not _SIDE.search(name)
         if isinstance(parent, ast.Dict):
             return not _SIDE.search(name) and any(value is child and isinstance(key, ast.Constant) and key.value in _GIVEN - _SHOWN
                        for key, value in zip(parent.keys, parent.values, strict=True))  # fmt: skip
@@ -203,6 +223,13 @@ def _is_sent(node: ast.Subscript, held: ast.expr, view: View) -> bool:
             return False
         child = parent
     return False
+
+
+def _is_asked_for(name: str, view: View) -> bool:
+    """Whether this file gives a model what a function returns: `messages=memory.as_messages()`, `history_processors=[keep_recent]`."""
+    word = re.escape(name.encode())
+    given = rb"\b(?:messages|input|contents)\s*=\s*(?:await\s+)?(?:[\w.]+\.)?%s\(|\bhistory_processors\s*=\s*\[[^\]]*\b%s\b[^\]]*\]"
+    return bool(name) and re.search(given % (word, word), view.source) is not None
 
 
 def _is_given(target: ast.expr, view: View) -> bool:

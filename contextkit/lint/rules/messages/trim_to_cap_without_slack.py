@@ -26,7 +26,8 @@ better. In contextkit the cut is `context.compact(summary, keep_from=entry)`, an
 compaction cost.
 
 ## Detected by
-- source: a loop that pops from the front of a history until a size is no longer above one limit.
+- source: a loop that pops from the front of a history until a size is no longer above one limit; a loop from the newest message
+  back that keeps messages until the limit is reached.
 - requests: the front of the messages jumps every few calls while the total stays near one value.
 - guard: the front has moved, before the call leaves; the pattern shows after several.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -38,13 +39,15 @@ compaction cost.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import cuts
-from contextkit.lint.rules.syntax import inside, last_name
+from contextkit.lint.rules.syntax import AnyFunction, inside, last_name, model_calls
+from contextkit.lint.rules.tails import parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax.pieces import made_from, walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -66,12 +69,24 @@ _FRONT = (0, 1, 2)
 
 def _to_the_cap(loop: ast.While, view: View) -> Iterator[Hit]:
     """Messages are dropped from the front until one limit is met, which is also where it begins."""
-    test = loop.test.values[0] if isinstance(loop.test, ast.BoolOp) else loop.test
-    is_above = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Gt | ast.GtE) and not _is_nothing(test.comparators[0])
-    if not is_above or not any(_drops(node, view) for node in inside(loop)) or _is_low(test):
+    tests = loop.test.values if isinstance(loop.test, ast.BoolOp) else [loop.test]
+    caps = [test for test in tests if _is_above(test)]
+    if not caps or not any(_drops(node, view) for node in inside(loop)) or _is_low(loop.test):
         return
-    if not any(isinstance(node, ast.If) and isinstance(node.test, ast.Compare) for node in view.parents()):
+    if not _is_below_a_mark(view):
         yield Hit(loop.test, "trimming stops where it began: a few calls later the front of the history moves again")
+
+
+def _is_below_a_mark(view: View) -> bool:
+    """Whether another limit says when it begins."""
+    return any(isinstance(node, ast.If) and isinstance(node.test, ast.Compare) for node in view.parents())
+
+
+def _is_above(test: ast.expr) -> bool:
+    """`n_tokens(messages) > CAP`; not `now - history[0].at > CAP`, which asks how old the first one is."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Gt | ast.GtE) or _is_nothing(test.comparators[0]):
+        return False
+    return not any(isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant) and part.slice.value == 0 for part in walk(test))
 
 
 def _is_nothing(limit: ast.expr) -> bool:
@@ -100,9 +115,67 @@ def _is_low(test: ast.expr) -> bool:
     return any(word in words for word in ("low", "target", "half"))
 
 
+_SIDE = re.compile(r"summar|compact|title|judge|classif|recall|export|preview|search|split|chunk|overlap", re.IGNORECASE)
+"""Functions that look for messages to do something else with."""
+
+
+def _until_full(loop: ast.For, view: View) -> Iterator[Hit]:
+    """From the newest message back, messages are kept until a budget is used up: `for m in reversed(messages)`, with a `break`."""
+    function, item = view.function(), loop.target
+    if function is None or not isinstance(item, ast.Name) or not _is_backwards(loop.iter, view) or _is_aside(function):
+        return
+    sums = {last_name(node.target) for node in inside(loop) if isinstance(node, ast.AugAssign)}
+    ends = [node.test for node in inside(loop) if isinstance(node, ast.If) and any(isinstance(part, ast.Break) for part in node.body)]
+    full = [test for test in ends if _is_over(test, sums)]
+    kept = {name for node in inside(loop) if (name := _keeps(node, item.id))}
+    if full and kept and not _is_low(full[0]) and not _is_below_a_mark(view) and _is_given(kept, function, view):
+        yield Hit(full[0], "messages are kept from the newest back until the limit is reached: with each new one the front moves")
+
+
+def _is_aside(function: AnyFunction) -> bool:
+    """Whether it is about something else by its name, or is given texts instead of messages."""
+    said = (ast.unparse(one.annotation) for one in function.args.args if one.annotation is not None)
+    return bool(_SIDE.search(function.name)) or any(one in ("list[str]", "List[str]", "Sequence[str]") for one in said)
+
+
+def _is_backwards(node: ast.expr, view: View) -> bool:
+    """`reversed(messages)`, `messages[::-1]`; not of the first or last few."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func) == "reversed" and bool(node.args) and view.is_history(node.args[0])
+    cut = node.slice if isinstance(node, ast.Subscript) else None
+    return isinstance(cut, ast.Slice) and cut.step is not None and isinstance(node, ast.Subscript) and view.is_history(node.value)
+
+
+def _is_over(test: ast.expr, sums: set[str]) -> bool:
+    """`used + n > budget`, where `used` grows in the loop."""
+    compares = [part for part in walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt | ast.GtE)]
+    return any(isinstance(part, ast.Name) and part.id in sums for one in compares for part in walk(one.left))
+
+
+def _keeps(node: ast.AST, item: str) -> str:
+    """The list of `kept.append(message)`, `kept.insert(0, message)`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    is_added = isinstance(func, ast.Attribute) and func.attr in ("append", "insert", "appendleft") and isinstance(func.value, ast.Name)
+    given = node.args[-1] if is_added and isinstance(node, ast.Call) and node.args else None
+    return last_name(func.value) if isinstance(func, ast.Attribute) and isinstance(given, ast.Name) and given.id == item else ""
+
+
+def _is_given(kept: set[str], function: AnyFunction, view: View) -> bool:
+    """Whether the list is given back alone, sent, or takes the place of the history."""
+    back = [one.value for one in view.nodes(function, ast.Return) if one.value is not None and not isinstance(one.value, ast.Tuple)]
+    sent = [one.value for call in model_calls(function, view) for one in call.keywords]
+    stored = [one.value for one in view.nodes(function, ast.Assign) if view.is_history(one.targets[0])]
+    lists = [inner for value in (*back, *sent, *stored) for part in parts_of(value) for inner in (part, *made_from(part))]
+    return any(isinstance(one, ast.Name) and one.id in kept for one in lists)
+
+
 HAZARD = Hazard(
     "CKM05", "trim-to-cap-without-slack", "A", "warning",
-    source=(Pattern((ast.While,), _to_the_cap, ("pop(", "popleft(", "del ", "[1:]", "[2:]"), is_near=True),),
+    source=(
+        Pattern((ast.While,), _to_the_cap, ("pop(", "popleft(", "del ", "[1:]", "[2:]"), is_near=True),
+        Pattern((ast.For,), _until_full, ("reversed(", "[::-1]"), is_near=True,
+                also=(("break",), (".append(", ".insert(0", ".appendleft("))),
+    ),
     requests=(RequestRule("change", _again, 45),),
     confirmed_by=("messages_changed", "input_changed"),
 )  # fmt: skip

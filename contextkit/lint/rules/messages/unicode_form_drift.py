@@ -29,7 +29,7 @@ out:
 `context.result(call, rows)` writes the result once, by contextkit's canonical form, and reads back those bytes.
 
 ## Detected by
-- source: `unicodedata.normalize` where a session is loaded.
+- source: `unicodedata.normalize` where a session is loaded; what makes keys or is compared is left alone.
 - requests: texts that are equal once they are unescaped and in composed form.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -48,6 +48,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.respelled import Respelling, respelling
 from contextkit.lint.rules.syntax import words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -68,8 +69,17 @@ def _on_loading(call: ast.Call, view: View) -> Iterator[Hit]:
     function = view.function()
     if view.dotted(call) != "unicodedata.normalize" or function is None or len(call.args) < 2:
         return
-    if _LOADS.search(function.name) and _SAID.search(f"{words_in(call.args[1])} {function.name}"):
+    if _LOADS.search(function.name) and _SAID.search(f"{words_in(call.args[1])} {function.name}") and not _is_key(call, view):
         yield Hit(call, "text of a stored conversation gets another Unicode form than it was sent in")
+
+
+def _is_key(call: ast.Call, view: View) -> bool:
+    """Whether the new form is looked up or compared and reaches no message: `{normalize("NFKC", text): at for …}`."""
+    around = view.parents()
+    keys = [above.key for above in around if isinstance(above, ast.DictComp)]
+    keys += [above.slice for above in around if isinstance(above, ast.Subscript)]
+    is_inside = any(part is call for key in keys for part in walk(key))
+    return is_inside or any(isinstance(above, ast.Compare | ast.SetComp | ast.Set) for above in around)
 
 
 HAZARD = Hazard(

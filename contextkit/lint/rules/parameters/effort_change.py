@@ -71,7 +71,7 @@ def _costs(step: Step, was: Json, now: Json) -> bool:
 HAZARD = Hazard(
     "CKP02", "effort-change", "A", "warning",
     source=(
-        *chosen(("reasoning_effort", "effort", "output_config", "reasoning"), "the effort is chosen per call by {source}"),
+        *chosen(("reasoning_effort", "effort", "output_config.effort", "reasoning.effort"), "the effort is chosen per call by {source}"),
         Flow(("user", "clock", "choice"), ("effort",), "the effort is chosen per call by {source}", in_loop_only=True),
     ),
     requests=(RequestRule("step", _changed),), confirmed_by=("reasoning_effort_changed",),

@@ -43,13 +43,17 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keywords, calls_in, is_model_call, keyword, last_name, statements
-from contextkit.lint.rules.chosen import passed
+from contextkit.lint.rules.chosen import chosen
 from contextkit.lint.rules.marking import is_single_shot
 from contextkit.lint.rules.settings import Differs, had_cached, is_other_model, model_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _MODELS = re.compile(r"(?:^|_)(?:models?|fallbacks?|fallback_models?|model_list|candidates)$", re.IGNORECASE)
+
+_INVOKES = frozenset({"invoke", "ainvoke"})
+_FALLBACKS = ("fallback", "backup", "secondary")
+_FALLBACK = re.compile(rf"(?:^|_)(?:{'|'.join(_FALLBACKS)})")
 
 
 def _switched(step: Step) -> Evidence | None:
@@ -103,12 +107,29 @@ def _handler(node: ast.Try, view: View) -> Iterator[Hit]:
                 yield Hit(model, "after an error another model is asked, and the whole history is written again for it")
 
 
+def _other_chat(node: ast.Try, view: View) -> Iterator[Hit]:
+    """`except Exception: fallback.invoke(messages)` and `ChatOpenAI(model=SMALL).invoke(messages)` of LangChain."""
+    if not any(_invokes(call, view) for call in calls_in(node.body)):
+        return
+    for call in calls_in([one for handler in node.handlers for one in handler.body]):
+        asked = call.func.value if _invokes(call, view) and isinstance(call.func, ast.Attribute) else None
+        is_made = isinstance(asked, ast.Call) and keyword(asked, "model") is not None
+        if asked is not None and (is_made or _FALLBACK.search(last_name(asked))):
+            yield Hit(call, "after an error another model is asked, and the whole history is written again for it")
+
+
+def _invokes(call: ast.Call, view: View) -> bool:
+    """`llm.invoke(messages)`."""
+    return last_name(call.func) in _INVOKES and bool(call.args) and view.is_history(call.args[0])
+
+
 HAZARD = Hazard(
     "CKP01", "model-switch-or-fallback", "A", "error",
     source=(
         Pattern((ast.For, ast.AsyncFor), _loop, as_keywords("model"), is_near=True),
+        Pattern((ast.Try,), _other_chat, tuple(f".{name}(" for name in sorted(_INVOKES)), is_near=True, also=((*_FALLBACKS, "model="),)),
         Pattern((ast.Try,), _handler, as_keywords("model"), is_near=True),
-        passed(("model",), "{source} decides which model is asked, and each has a cache of its own"),
+        *chosen(("model",), "{source} decides which model is asked, and each has a cache of its own"),
         Pattern((ast.Call,), _by_chance, as_keywords("model"), is_near=True, names=("model",)),
     ),
     requests=(RequestRule("step", _switched),), confirmed_by=("model_changed",),

@@ -33,11 +33,15 @@ schema of its own runs in a lane of its own. OpenAI's Responses take a `configur
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.chosen import chosen
+from contextkit.lint.rules.callsites import is_per_turn
+from contextkit.lint.rules.chosen import cause_of, chosen
 from contextkit.lint.rules.settings import differs, had_cached, is_claude
-from contextkit.lint.source.rule import Flow
+from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = {
@@ -50,9 +54,18 @@ _PATHS = {
         for name in ("responseSchema", "responseJsonSchema", "response_schema", "response_json_schema")
     ),
 }  # fmt: skip
-_NAMES = ("response_format", "text_format", "output_format", "response_schema", "text")
+_NAMES = ("response_format", "text_format", "output_format", "response_schema", "response_model", "text.format", "output_config.format")
+_MESSAGE = "the schema of the answer is chosen per call by {source}"
 _RENDERS = ("openai", "azure", "google")
 _PLAIN: Json = {"type": "text"}
+
+
+def _structured(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`llm.with_structured_output(PLAN if step == 0 else RESULT)`."""
+    is_one = isinstance(node.func, ast.Attribute) and node.func.attr == "with_structured_output" and bool(node.args)
+    cause = cause_of(node.args[0], view) if is_one and is_per_turn(view) else ""
+    if cause:
+        yield Hit(node.args[0], _MESSAGE.replace("{source}", f"`{cause}`"))
 
 
 def _changed(step: Step) -> Evidence | None:
@@ -65,8 +78,9 @@ def _changed(step: Step) -> Evidence | None:
 HAZARD = Hazard(
     "CKP05", "output-schema-change", "A", "error",
     source=(
-        *chosen(_NAMES, "the schema of the answer is chosen per call by {source}"),
-        Flow(("user", "choice"), ("output",), "the schema of the answer is chosen per call by {source}", in_loop_only=True),
+        *chosen(_NAMES, _MESSAGE),
+        Pattern((ast.Call,), _structured, ("with_structured_output",), is_near=True),
+        Flow(("user", "choice"), ("output",), _MESSAGE, in_loop_only=True),
     ),
     requests=(RequestRule("step", _changed),), confirmed_by=("text_format_changed",),
 )  # fmt: skip

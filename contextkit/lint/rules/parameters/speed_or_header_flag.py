@@ -20,7 +20,7 @@ Decide once per session and keep it to the end, also in retries:
     provider = AnthropicMessages("claude-opus-5-5", max_tokens=4096, speed="fast")
 
 ## Detected by
-- source: a condition on the turn decides the speed, the service tier, betas, or headers that hold one.
+- source: a condition on the turn decides the speed, the service tier, the verbosity, betas, or headers that hold one.
 - requests: `speed`, `inference_geo` or the betas in the body of a Claude call, service tier or verbosity of an OpenAI call differ from
   the call before; headers are not recorded.
 - guard: the same, before it is sent; headers are not looked at, they hold keys.
@@ -67,7 +67,7 @@ def _changed(step: Step) -> Evidence | None:
 HAZARD = Hazard(
     "CKP06", "speed-or-header-flag", "D", "warning",
     source=(
-        *chosen(("speed", "betas", "service_tier", "verbosity"), "betas or the speed are chosen per call by {source}"),
+        *chosen(("speed", "betas", "service_tier", "verbosity", "text.verbosity"), "betas or the speed are chosen per call by {source}"),
         passed(("extra_headers",), "headers with a beta are chosen per call by {source}", "beta"),
         Flow(("user", "choice"), ("headers",), "headers, betas or the speed are chosen per call by {source}", in_loop_only=True),
     ),

@@ -23,7 +23,7 @@ The same arguments for the whole session, the date of its start included; or a t
     client.chat.completions.create(model=MODEL, messages=history, extra_body={"chat_template_kwargs": KWARGS})
 
 ## Detected by
-- source: a condition on the turn, a date or the user's text decides the template's arguments.
+- source: a condition on the turn, a date or the user's text decides the template's arguments, in `extra_body` as well.
 - requests: the arguments differ from the call before.
 - guard: the same, before it is sent.
 - provider: engines say nothing; `cached_tokens` (or `timings.cache_n`) falls to the length of the part before.
@@ -54,7 +54,8 @@ def _changed(step: Step) -> Evidence | None:
 HAZARD = Hazard(
     "CKP07", "template-kwargs-at-head", "A", "error",
     source=(
-        *chosen(("chat_template_kwargs",), "the template prints what {source} decides at the head of the prompt"),
+        *chosen(("chat_template_kwargs", "extra_body.chat_template_kwargs"),
+                "the template prints what {source} decides at the head of the prompt"),
         Flow(("user", "clock", "date", "id", "choice"), ("template",), "the template prints {source} at the head of the prompt",
              in_loop_only=True),
     ),

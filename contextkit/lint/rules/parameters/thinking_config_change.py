@@ -70,7 +70,7 @@ def _changed(step: Step) -> Evidence | None:
 HAZARD = Hazard(
     "CKP03", "thinking-config-change", "D", "warning",
     source=(
-        *chosen(("thinking", "thinking_config", "reasoning_config"), "thinking is set per call by {source}"),
+        *chosen(("thinking", "thinking_config", "reasoning_config", "output_config.task_budget"), "thinking is set per call by {source}"),
         Flow(("user", "clock", "choice"), ("thinking",), "thinking is set per call by {source}", in_loop_only=True),
     ),
     requests=(RequestRule("step", _changed),),

@@ -20,7 +20,8 @@ Leave the choice alone and say it in the newest message; the newest Claude model
     client.messages.create(**context.request())
 
 ## Detected by
-- source: a condition on the turn, or the user's text, decides `tool_choice` of a call.
+- source: a condition on the turn, or the user's text, decides `tool_choice` of a call that is not OpenAI's, or whether calls may be
+  parallel.
 - requests: the choice differs on a Claude model that had its messages cached and has the same tools; on OpenAI only
   `parallel_tool_calls`.
 - guard: the same, before it is sent.
@@ -32,11 +33,15 @@ Leave the choice alone and say it in the newest message; the newest Claude model
 
 from __future__ import annotations
 
+import ast
+import re
+
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.chosen import chosen
 from contextkit.lint.rules.settings import differs, had_cached, has_tool_change, is_claude
-from contextkit.lint.source.rule import Flow
+from contextkit.lint.source.rule import Flow, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = {
@@ -44,7 +49,19 @@ _PATHS = {
     "openai_chat": ("parallel_tool_calls",), "openai_responses": ("parallel_tool_calls",),
 }  # fmt: skip
 """OpenAI's own `tool_choice` is in no key, whatever it says; whether calls may be parallel is in it."""
+_OPENAI = re.compile(r"(?:completions|responses)\.(?:create|parse|stream)$")
+_METHODS = frozenset({"create", "parse", "stream"})
 _UNSAID: tuple[Json, ...] = (None, {"type": "auto"}, {"auto": {}}, True)
+
+
+def _is_neutral(name: str, node: ast.AST, view: View) -> bool:
+    """OpenAI's own choice of tools, given to one of its calls, or stored in a function that makes one."""
+    if name != "tool_choice":
+        return False
+    if isinstance(node, ast.Call) and last_name(node.func) in _METHODS:
+        return bool(_OPENAI.search(view.dotted(node)))
+    function = view.function()
+    return function is not None and any(_OPENAI.search(view.dotted(call)) for call in view.nodes(function, ast.Call))
 
 
 def _choice(value: Json) -> Json:
@@ -67,7 +84,7 @@ def _changed(step: Step) -> Evidence | None:
 HAZARD = Hazard(
     "CKP04", "tool-choice-change", "D", "warning",
     source=(
-        *chosen(("tool_choice", "toolChoice", "parallel_tool_calls"), "the choice of tools is set per call by {source}"),
+        *chosen(("tool_choice", "toolChoice", "parallel_tool_calls"), "the choice of tools is set per call by {source}", _is_neutral),
         Flow(("user", "choice"), ("tool_choice",), "the choice of tools is set per call by {source}", in_loop_only=True),
     ),
     requests=(RequestRule("step", _changed),),

@@ -23,7 +23,8 @@ Or one that is derived from the head, and from what outlives the process:
     context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=CacheKey(requests_per_minute=60)), system=SYSTEM)
 
 ## Detected by
-- source: a call in a loop, with a client of OpenAI, the running history, a model that needs the key, and without it.
+- source: a call in a loop, or in a function that such a loop calls, with a client of OpenAI, the running history, a model that needs the
+  key, and without it.
 - requests: no key in a whole conversation, and calls that go on from one another within minutes read everything here
   and nothing there.
 - guard: not before sending: it shows in what comes back.
@@ -41,15 +42,20 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import has_unknown_keywords, is_model_call, keyword, text_of
+from contextkit.lint.rules.callsites import has_unknown_keywords, is_model_call, keyword, text_of, uses_of
+from contextkit.lint.rules.marking import in_class, module_of, resolved
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.rules.settings import goes_on, route_key
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.tables.sinks import CONVERSES
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 from contextkit.models import MODELS
 
 _ROUTED = ("openai", "x-ai", "fireworks", "mistral", "azure")
 """Providers whose cache is one machine's, and whose key says which."""
+_ASKED = ("openai", "x-ai")
+"""Those of them that are asked through OpenAI's client, and whose key is a keyword of it."""
 _CLIENTS = ("openai.OpenAI", "openai.AsyncOpenAI", "openai.AzureOpenAI", "openai.AsyncAzureOpenAI")
 _FRESH_SECONDS = 300
 
@@ -86,13 +92,26 @@ def _lost(mine: Sequence[Sent]) -> list[Sent]:
 
 def _keyless(node: ast.Call, view: View) -> Iterator[Hit]:
     """A call of a model that needs the key, in a loop, with a client of OpenAI and without the key."""
-    model = MODELS.get(text_of(keyword(node, "model")))
-    if model is None or model.cache != "implicit" or model.provider != "openai" or view.loop() is None:
+    model = MODELS.get(_name_of(keyword(node, "model"), view))
+    if model is None or model.cache != "implicit" or model.provider not in _ASKED or not (view.loop() or _is_called_in_a_loop(view)):
         return
     if has_unknown_keywords(node) or keyword(node, "prompt_cache_key", "user", "extra_body", "extra_headers") is not None:
         return
     if is_model_call(node, view) and view.dotted(node).startswith(_CLIENTS) and view.is_history(keyword(node, "messages", "input") or node):
         yield Hit(node, "no `prompt_cache_key` ties the calls of this loop to the machine that has their prefix")
+
+
+def _name_of(node: ast.expr | None, view: View) -> str:
+    """The name of a model that a literal, a constant, or `self.MODEL` of a class's body says."""
+    return text_of(in_class(node, view) if isinstance(node, ast.Attribute) else resolved(node, view))
+
+
+def _is_called_in_a_loop(view: View) -> bool:
+    """Whether a loop of the file that goes through the turns of a conversation calls the function around."""
+    function = view.function()
+    uses = uses_of(function, view) if function else []
+    spans = [view.bytes_at(part) for part in walk(module_of(view)) if isinstance(part, ast.For | ast.While)] if uses else []
+    return any(start <= use < end and CONVERSES.search(view.source, start, end) for use in uses for start, end in spans)
 
 
 HAZARD = Hazard(

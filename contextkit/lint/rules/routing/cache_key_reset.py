@@ -90,7 +90,7 @@ HAZARD = Hazard(
     source=(
         Flow(("id", "clock"), ("cache_key",), "the cache key is made of {source}, so nothing is found again after a restart"),
         Pattern((ast.Call,), _of_history, as_keywords("prompt_cache_key"), is_near=True, names=("prompt_cache_key",)),
-        Pattern(FUNCTIONS, _made_of_history, ("prompt_cache_key",), also=(("cache_key",), IN_HISTORY)),
+        Pattern(FUNCTIONS, _made_of_history, ("prompt_cache_key",), also=(tuple(f"{name}(" for name in sorted(_WRITES)), IN_HISTORY)),
     ),
     requests=(RequestRule("step", _another),), confirmed_by=("prompt_cache_key_changed",),
 )  # fmt: skip

@@ -21,8 +21,8 @@ One builder for both, and a measurement of both. A contextkit request is the sam
     request.stream(client) if on_terminal else request.send(client)
 
 ## Detected by
-- source: two branches ask the model, one streams, and one of them leaves out the key, the markers or other fields of
-  the prefix.
+- source: two branches, the second also behind an `if` that returns, ask the model, one streams, and one of them leaves out the key, the
+  markers or other fields of the prefix.
 - requests: of the calls that go on from one another, only those that stream read, or only those that do not.
 - guard: not before sending; the reads of both kinds are compared afterwards.
 - provider: silent.
@@ -47,6 +47,7 @@ from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 _CARRIES = frozenset(
     {"prompt_cache_key", "cache_control", "extra_headers", "extra_body", "prompt_cache_retention", "tools", "system", "thinking"}
 )
+_STREAMS = frozenset({"stream", "converse_stream", "generate_content_stream"})
 _LEAST = 2
 _SOON_SECONDS = 300
 
@@ -74,12 +75,19 @@ def _read(sent: Sent) -> int:
 
 def _branches(node: ast.If, view: View) -> Iterator[Hit]:
     """Two branches ask the model, one streams, and one of them leaves out what the cache needs."""
-    pairs = [(a, b) for a in _asked(node.body, view) for b in _asked(node.orelse, view) if _streams(a) != _streams(b)]
+    other_way = node.orelse or (_behind(node, view) if isinstance(node.body[-1], ast.Return) else [])
+    pairs = [(a, b) for a in _asked(node.body, view) for b in _asked(other_way, view) if _streams(a) != _streams(b)]
     for one, other in pairs[:1]:
         left_out = (_given(one) ^ _given(other)) & _CARRIES
         if left_out and not has_unknown_keywords(one) and not has_unknown_keywords(other):
             poorer = one if left_out & _given(other) else other
             yield Hit(poorer, f"the streaming and the plain call differ in `{min(left_out)}`, so they share no cached prefix")
+
+
+def _behind(node: ast.If, view: View) -> list[ast.stmt]:
+    """What stands behind an `if` in its block: the other way, where the `if` returns."""
+    blocks = (getattr(part, name, []) for part in view.parents()[-1:] for name in ("body", "orelse", "finalbody"))
+    return next((block[block.index(node) + 1 :] for block in blocks if isinstance(block, list) and node in block), [])
 
 
 def _asked(body: list[ast.stmt], view: View) -> list[ast.Call]:
@@ -88,7 +96,7 @@ def _asked(body: list[ast.stmt], view: View) -> list[ast.Call]:
 
 def _streams(call: ast.Call) -> bool:
     value = keyword(call, "stream")
-    return last_name(call.func) == "stream" or (isinstance(value, ast.Constant) and value.value is True)
+    return last_name(call.func) in _STREAMS or (isinstance(value, ast.Constant) and value.value is True)
 
 
 def _given(call: ast.Call) -> frozenset[str]:

@@ -26,7 +26,8 @@ Claude's agent SDK has the flag `exclude_dynamic_sections` for this. With contex
 
 ## Detected by
 - source: `os.getcwd`, a git process, `platform`, a folder's listing, the host name or the terminal's size that
-  reaches the system text.
+  reaches the system text; but not at the very end of it, in an f-string handed over as it is or a block behind the
+  last marker, where nothing that others could share follows.
 - requests: the system text is equal within a session and differs between sessions only in a path, branch or machine.
 - guard: a change within one conversation, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI), where it changes within a session.

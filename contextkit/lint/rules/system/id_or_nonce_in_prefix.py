@@ -27,8 +27,8 @@ Ids are for machines; send them where no model reads them:
 gateway. A contextkit request carries what you said and nothing else.
 
 ## Detected by
-- source: `uuid4`, `secrets`, a random number, a hash or a trace id that reaches the system text or the first
-  messages.
+- source: `uuid4`, `secrets`, a random number, `hash()` or a trace id that reaches the system text or the first
+  messages; a digest of the question only shows in requests.
 - requests: a short hexadecimal or uuid span changes at a fixed offset in every call, while the tokens read stay
   small.
 - guard: the same comparison, before the call leaves.

@@ -27,8 +27,8 @@ Read the file when the session begins, store what was read with the session, and
 `HeadChanged`, and `context.resystem(system)` is the declared way to take it.
 
 ## Detected by
-- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …) read in a function that makes the prompt, or where a request
-  is given it as its system text.
+- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …), named there, by a variable or in a list that is gone
+  through, read in a function that makes the prompt, as its name says, or where a request is given it as its system text.
 - requests: the system text differs in lines below the name of such a file; by its shape alone, in one place in the
   first call after a pause.
 - guard: the same comparison, before the call leaves.
@@ -48,10 +48,10 @@ from difflib import SequenceMatcher
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.lifetimes import pause_of
-from contextkit.lint.rules.syntax import last_name, text_in
+from contextkit.lint.rules.syntax import AnyFunction, last_name, text_in
 from contextkit.lint.rules.wording import Edited, edited, front_name, is_about
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import is_system_message
+from contextkit.lint.source.syntax.pieces import is_system_message, walk
 from contextkit.lint.source.tables import sanitizers
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -86,17 +86,73 @@ def _is_scattered(found: Edited) -> bool:
 _FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "MEMORY.md", "SOUL.md", "AGENT.md", ".cursorrules", ".windsurfrules",
           "copilot-instructions")  # fmt: skip
 _READS = frozenset({"read_text", "open", "read", "read_file", "load_file", "read_bytes"})
+_BY_NAME = ("read_text", "open", "read_file", "load_file", "read_bytes")
+"""Those that are told of where the file's name stands elsewhere."""
 _SYSTEM = re.compile(r"^(?:system\w*|instructions?|developer)$")
 _PROMPTS = re.compile(r"system|prompt|instruction", re.IGNORECASE)
+_MAKES_PROMPTS = re.compile(r"system|instruction|^_*(?:build|make|render|compose|create|get)_\w*prompt", re.IGNORECASE)
+"""Functions that make what a request begins with; one that is merely about a prompt may run once, where a session begins."""
+
+
+_ANEW = "an instruction file is read again where the prompt is made: an edit rewrites every open session"
 
 
 def _read_anew(call: ast.Call, view: View) -> Iterator[Hit]:
     """An instruction file that is read where the prompt is made."""
-    if last_name(call.func) not in _READS or _is_opened(call) or not any(name in text_in(call) for name in _FILES):
+    if last_name(call.func) not in _READS or _is_opened(call) or not _names_one(text_in(call)):
         return
     function = view.function()
     if function and function.name not in sanitizers.ONCE and _PROMPTS.search(f"{function.name} {_meant_for(view)}"):
-        yield Hit(call, "an instruction file is read again where the prompt is made: an edit rewrites every open session")
+        yield Hit(call, _ANEW)
+
+
+def _read_by_name(call: ast.Call, view: View) -> Iterator[Hit]:
+    """The same, where the file's name stands in a variable, or in a list that is gone through."""
+    function = view.function() if last_name(call.func) in _BY_NAME else None
+    if not function or function.name in sanitizers.ONCE or _is_opened(call) or _names_one(text_in(call)):
+        return
+    names = {part.id for part in walk(call) if isinstance(part, ast.Name)}
+    if not any(_names_one(text_in(value)) for value in _values_of(names, function, view)):
+        return
+    read = _kept_as(call, view)
+    if _MAKES_PROMPTS.search(function.name) or (read and view.calls_model() and _is_sent(read, function, view)):
+        yield Hit(call, _ANEW)
+
+
+def _values_of(names: set[str], function: AnyFunction, view: View) -> Iterator[ast.expr]:
+    """What is stored in some variables, and what they go through, through two names at most."""
+    top = next((node.body for node in view.parents() if isinstance(node, ast.Module)), [])
+    stored = [(target, node.value) for node in (*view.nodes(function, ast.Assign), *(node for node in top if isinstance(node, ast.Assign)))
+              for target in node.targets]  # fmt: skip
+    stored += [(loop.target, loop.iter) for loop in view.nodes(function, ast.For)]
+    stored += [(loop.target, loop.iter) for loop in view.nodes(function, ast.comprehension)]
+    for _ in range(2):
+        values = [value for target, value in stored if isinstance(target, ast.Name) and target.id in names]
+        yield from values
+        names = {part.id for value in values for part in walk(value) if isinstance(part, ast.Name)}
+
+
+def _names_one(text: str) -> bool:
+    return any(name in text for name in _FILES)
+
+
+def _kept_as(call: ast.Call, view: View) -> set[str]:
+    """The variables that hold what is read, or the file that is opened."""
+    around = view.parents()
+    opened = [item.optional_vars for node in around if isinstance(node, ast.With | ast.AsyncWith) for item in node.items]
+    statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
+    stored = statement.targets if isinstance(statement, ast.Assign) else []
+    return {last_name(node) for node in (*stored, *opened) if node is not None}
+
+
+def _is_sent(names: set[str], function: AnyFunction, view: View) -> bool:
+    """Whether one of some variables, or what is read from it, is handed over as a system text."""
+    told = set(names)
+    for node in view.nodes(function, ast.Assign):
+        if any(isinstance(part, ast.Name) and part.id in told for part in walk(node.value)):
+            told |= {last_name(target) for target in node.targets}
+    given = [node.value for node in view.nodes(function, ast.keyword) if _SYSTEM.match(node.arg or "")]
+    return any(isinstance(part, ast.Name) and part.id in told for value in given for part in walk(value))
 
 
 def _is_opened(call: ast.Call) -> bool:
@@ -117,7 +173,7 @@ def _meant_for(view: View) -> str:
 
 HAZARD = Hazard(
     "CKS07", "instruction-file-reload", "A", "warning",
-    source=(Pattern((ast.Call,), _read_anew, _FILES, is_near=True),),
+    source=(Pattern((ast.Call,), _read_anew, _FILES, is_near=True), Pattern((ast.Call,), _read_by_name, _FILES, also=(_BY_NAME,))),
     requests=(RequestRule("change", _named, 20), RequestRule("change", _edited, 74)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

@@ -30,8 +30,9 @@ Look at one real request to see that the marker's block is followed, not precede
 contextkit has no such list: breakpoints are placed after the request is laid out.
 
 ## Detected by
-- source: a list of middlewares, written at once or step by step, in which prompt caching is followed by one that adds
-  stable text or by whatever the user hands over, or in which memory stands in front of it.
+- source: a list of middlewares, written out in the call or made in a function under that name, at once or step by step,
+  in which prompt caching is followed by one that adds stable text or by whatever the user hands over, or in which memory
+  stands in front of it.
 - requests: a section that changes stands in front of the last marked block of the system.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).

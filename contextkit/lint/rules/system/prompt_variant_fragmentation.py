@@ -27,7 +27,8 @@ In contextkit the variant is chosen where the `Context` is made, since its syste
 ## Detected by
 - source: one of several texts drawn at random (`random.choice`, `secrets.choice`), outside of what runs once, that reaches the system
   text.
-- requests: two or more system texts alternate within one conversation.
+- requests: a system text that an earlier call of the conversation had is back, or once one was, there is another still;
+  a label that names a variant changes. The first change to another text looks like any other and is told as CKS10.
 - guard: a system text differs from the call before; that it alternates shows after a few calls.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 
@@ -36,6 +37,8 @@ In contextkit the variant is chosen where the `Context` is made, since its syste
 """
 
 from __future__ import annotations
+
+from itertools import groupby
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.wording import edited
@@ -54,6 +57,21 @@ def _alternates(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"system text is again the one of {seen} calls before: variants alternate in one conversation") if seen else None
 
 
+def _drawn(step: Step, change: Change) -> Evidence | None:
+    """Another text where one has come back before; asked last, since a text may come and go for a reason of its own."""
+    if change.level != "system" or not change.is_first:
+        return None
+    seen = [key for key, _ in groupby(map(_system, step.earlier[-_RECENT:]))]
+    n_texts = sum(text not in seen[:place] for place, text in enumerate(seen))
+    if n_texts == len(seen):
+        return None
+    return Evidence(f"system text changed for another time, and {n_texts} texts have taken turns before: variants of one prompt")
+
+
+_RECENT = 40
+"""Calls that are looked back at."""
+
+
 def _labelled(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or not edited(change).is_about("variant"):
         return None
@@ -67,6 +85,6 @@ def _system(sent: Sent) -> list[bytes]:
 HAZARD = Hazard(
     "CKS12", "prompt-variant-fragmentation", "C", "note",
     source=(Flow(("choice",), ("system",), "{source} chooses a text for {sink} anew for each request"),),
-    requests=(RequestRule("change", _alternates, 15), RequestRule("change", _labelled, 25)),
+    requests=(RequestRule("change", _alternates, 15), RequestRule("change", _labelled, 25), RequestRule("change", _drawn, 86)),
     confirmed_by=("system_changed", "input_changed"),
 )  # fmt: skip

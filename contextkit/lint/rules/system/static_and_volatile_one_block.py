@@ -26,7 +26,9 @@ contextkit marks the end of a constant head and the end of the history by itself
 `context.user` or `context.notice`.
 
 ## Detected by
-- source: a constant joined with a varying value in one block that carries `cache_control`.
+- source: a constant joined with a value that is known to vary (a clock, an id, what was recalled, a plan, the user's words, a
+  parameter named after what is on the screen) in one block that carries `cache_control`; any other parameter may be the
+  session's own.
 - requests: the last marked system block changes in its later part while its beginning stays; every call writes, none
   reads.
 - guard: the same comparison, before the call leaves.
@@ -40,12 +42,15 @@ contextkit marks the end of a constant head and the end of the history by itself
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.syntax import constant_keys, words_in
+from contextkit.lint.rules.syntax import constant_keys, last_name, words_in
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Kind, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.tables import sanitizers
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -62,15 +67,32 @@ def _volatile_end(step: Step, change: Change) -> Evidence | None:
 
 _VOLATILE: frozenset[Kind] = frozenset({"clock", "date", "id", "recall", "plan", "user", "place", "choice", "person"})
 
+_MOMENT = re.compile(
+    r"(?:current|selected|active|visible|open)_(?:page|screen|tab|file|view|url|window)$|(?:page|screen|tab|window)_(?:title|url)$"
+)
+"""Names of what the user looks at."""
+
 
 def _one_block(block: ast.Dict, view: View) -> Iterator[Hit]:
     """A marked block of the system whose text joins what stays and what varies."""
     keys = constant_keys(block)
     text = keys.get("text")
-    if "cache_control" not in keys or text is None or not _stays(text, view) or not view.kinds(text) & _VOLATILE:
+    if "cache_control" not in keys or text is None or not _stays(text, view):
+        return
+    if not view.kinds(text) & _VOLATILE and not _is_of_the_moment(text, view):
         return
     if any(_is_system(node) for node in view.parents()):
         yield Hit(text, "what stays and what varies stand in one block in front of its marker: each call writes it, none reads it")
+
+
+def _is_of_the_moment(text: ast.expr, view: View) -> bool:
+    """Whether it holds what is on the user's screen, as a parameter's name says, in a function that a session runs more than once."""
+    function = view.function()
+    if function is None or function.name in sanitizers.ONCE:
+        return False
+    stored = [node.value for node in view.nodes(function, ast.Assign) if last_name(node.targets[0]) == last_name(text)]
+    given = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs) if _MOMENT.match(argument.arg)}
+    return bool(given) and any(isinstance(part, ast.Name) and part.id in given for value in (text, *stored) for part in walk(value))
 
 
 def _stays(text: ast.expr, view: View) -> bool:

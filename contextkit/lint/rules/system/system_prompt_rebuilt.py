@@ -31,7 +31,8 @@ The prompt is part of the session. Store what was sent, load it as it is, and bu
 epoch.
 
 ## Detected by
-- source: a function that builds the system prompt, called on the way of resume, reload or switch of model; the items of a set,
+- source: a function that builds the system prompt, called on the way of resume, reload or switch of model, unless that is done only
+  where none is stored; the items of a set,
   joined into its text, which come in another order in each process.
 - requests: the system text differs in the call that changes the model; a request that names the response it goes on
   from has no `instructions`, which are not carried over; by its shape alone, for no reason that a narrower hazard knows.
@@ -48,10 +49,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_switch, model_of
-from contextkit.lint.rules.syntax import last_name
+from contextkit.lint.rules.syntax import last_name, words_in
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
@@ -83,6 +85,7 @@ _BUILDS = re.compile(
     r"_*(?:re)?(?:build|make|render|create|generate|compose|assemble|construct)_(?:\w+_)?system_(?:prompt|message|instructions?|text)$"
 )
 _PATHS = re.compile(r"(?:^|_)(?:resume|reload|restore|rehydrate|reopen|switch_model|set_model|change_model|load_session|continue_session)")
+_STORED = re.compile(r"system|prompt|instruction", re.IGNORECASE)
 _WHERE_MISSING = re.compile(r"_or_(?:re)?(?:build|make|render|create|generate|compose|assemble|default|new)")
 """A function of such a name builds only where nothing is stored."""
 
@@ -90,8 +93,30 @@ _WHERE_MISSING = re.compile(r"_or_(?:re)?(?:build|make|render|create|generate|co
 def _rebuilt(call: ast.Call, view: View) -> Iterator[Hit]:
     function = view.function()
     name = last_name(call.func)
-    if function and _PATHS.search(function.name) and not _WHERE_MISSING.search(function.name) and _BUILDS.match(name):
+    is_path = function and _PATHS.search(function.name) and not _WHERE_MISSING.search(function.name)
+    if function and is_path and _BUILDS.match(name) and not _is_where_missing(call, view):
         yield Hit(call, f"{name}() makes the system prompt anew in {function.name}(): the session goes on under another one")
+
+
+def _is_where_missing(call: ast.Call, view: View) -> bool:
+    """Whether it is made only where none is stored: `stored or build()`, `if not stored:`, `stored if stored else build()`."""
+    around = view.parents()
+    for node, inside in pairwise((*around, call)):
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and inside is not node.values[0]:
+            return True
+        if isinstance(node, ast.If | ast.IfExp) and inside is not node.test and _STORED.search(words_in(node.test)):
+            is_otherwise = inside is node.orelse if isinstance(node, ast.IfExp) else inside in node.orelse
+            if _says_missing(node.test) != is_otherwise:
+                return True
+    return False
+
+
+def _says_missing(test: ast.expr) -> bool:
+    """`not x`, `x is None`, `x == ""`."""
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not)
+    is_alike = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.Eq)
+    return is_alike and isinstance(test, ast.Compare) and not getattr(test.comparators[0], "value", "x")
 
 
 HAZARD = Hazard(

@@ -44,19 +44,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import filterfalse
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import mentions, words_of
+from contextkit.lint.rules.callsites import last_name, mentions, words_of
 from contextkit.lint.rules.toolsets import is_search_tool, named, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.source.tables import sanitizers, sinks
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SIZE = re.compile(r"(?:^|_)(?:n|num|count|size|tokens?|total)(?:_|$)")
 _TOOLS = re.compile(r"tools?(?:_|$)|schemas?(?:_|$)")
 _LIMIT = re.compile(r"(?:^|_)(?:max|limit|threshold|budget|cutoff)(?:_|$)", re.IGNORECASE)
 _DEFERS = re.compile(r"defer|lazy|tool_search|search_tool|inline_tools|bridge_tool|on_demand", re.IGNORECASE)
+_TELLS = sanitizers.CLEAN_METHODS | {"print", "log", "echo"}
 _ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 
 
@@ -81,9 +83,20 @@ def _threshold(node: ast.If | ast.IfExp, view: View) -> Iterator[Hit]:
     found = next((test for test in tests if _counts_tools(test, view)), None)
     if found is None or function is None or function.name in sanitizers.ONCE:
         return
-    body = [*node.body, *node.orelse] if isinstance(node, ast.If) else [node.body, node.orelse]
-    if any(mentions(part, _DEFERS) for part in body) or (mentions(found, _DEFERS)):
+    body = [*filterfalse(_is_told, (*node.body, *node.orelse))] if isinstance(node, ast.If) else [node.body, node.orelse]
+    if any(map(_defers, body)) or (body and mentions(found, _DEFERS)):
         yield Hit(found, "a limit tested for each request turns tools sent in full into deferred ones in mid-session, and back")
+
+
+def _is_told(statement: ast.stmt) -> bool:
+    """`warnings.warn("consider defer_loading")`, `raise`: advice to whoever reads the log."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(statement, ast.Raise) or (isinstance(call, ast.Call) and last_name(call.func) in _TELLS)
+
+
+def _defers(part: ast.AST) -> bool:
+    """Whether a branch names what is deferred, as a word or as a keyword argument."""
+    return mentions(part, _DEFERS) or any(isinstance(one, ast.keyword) and _DEFERS.search(one.arg or "") for one in walk(part))
 
 
 def _counts_tools(test: ast.Compare, view: View) -> bool:
@@ -99,8 +112,12 @@ def _is_limit(node: ast.expr) -> bool:
 
 def _is_count(node: ast.expr, view: View) -> bool:
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "len" and bool(node.args) and view.is_tools(node.args[0])
+        return isinstance(node.func, ast.Name) and node.func.id == "len" and bool(node.args) and _is_tools(node.args[0], view)
     return any(_SIZE.search(word) and _TOOLS.search(word) for word in words_of(node)) and isinstance(node, ast.Name | ast.Attribute)
+
+
+def _is_tools(node: ast.expr, view: View) -> bool:
+    return view.is_tools(node) or bool(sinks.REGISTRY.search(last_name(node)))
 
 
 HAZARD = Hazard(

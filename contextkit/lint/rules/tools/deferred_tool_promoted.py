@@ -51,6 +51,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import last_name, mentions, text_of
 from contextkit.lint.rules.toolsets import Moves, named, set_moves, was_searched
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sanitizers
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
@@ -89,6 +90,19 @@ def _flag(node: ast.Assign, view: View) -> Iterator[Hit]:
         yield Hit(node, "a tool found in mid-session joins the tools in front of the prompt")
 
 
+def _deleted(node: ast.Delete, view: View) -> Iterator[Hit]:
+    """`del tool["defer_loading"]`."""
+    is_flag = any(isinstance(target, ast.Subscript) and last_name(target) == "defer_loading" for target in node.targets)
+    if is_flag and (view.loop() is None or _is_for_some(view)) and not _is_once(view):
+        yield Hit(node, "a tool found in mid-session joins the tools in front of the prompt")
+
+
+def _is_for_some(view: View) -> bool:
+    """`if tool["name"] in found:` around it; a loop that takes the flag from all tools makes copies for another provider."""
+    tests = (part for one in view.parents() if isinstance(one, ast.If) for part in walk(one.test) if isinstance(part, ast.Compare))
+    return any(isinstance(test.ops[0], ast.In) and not isinstance(test.left, ast.Constant) for test in tests)
+
+
 def _is_once(view: View) -> bool:
     function = view.function()
     return function is None or function.name in sanitizers.ONCE
@@ -97,6 +111,7 @@ def _is_once(view: View) -> bool:
 HAZARD = Hazard(
     "CKT06", "deferred-tool-promoted", "A", "error",
     source=(Pattern((ast.Call,), _call, ("promote", "defer", "inline_"), is_near=True),
-            Pattern((ast.Assign,), _flag, ("defer",), is_near=True, names=("defer_loading",))),
+            Pattern((ast.Assign,), _flag, ("defer",), is_near=True, names=("defer_loading",)),
+            Pattern((ast.Delete,), _deleted, ("defer_loading",), is_near=True)),
     requests=(RequestRule("change", _promoted, 30),), confirmed_by=("tools_changed",),
 )  # fmt: skip

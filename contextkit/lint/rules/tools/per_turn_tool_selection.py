@@ -49,10 +49,11 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import is_nothing, last_name
 from contextkit.lint.rules.marking import is_single_shot
-from contextkit.lint.rules.syntax import keyword, model_calls
+from contextkit.lint.rules.syntax import AnyFunction, keyword, model_calls
 from contextkit.lint.rules.toolsets import named, set_moves
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.tables import sources
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SELECTS = re.compile(
@@ -61,6 +62,8 @@ _SELECTS = re.compile(
 _SEARCHES = re.compile(r"(?:^|_)(?:search|query|retrieve|find|match|lookup|relevant|similar|top_k|rank|recommend|suggest)(?:_|$)")
 _OTHERS = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CHANGES = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
+_STEPS = 4
+"""Assignments between what is chosen and what is sent, at most."""
 _ASKED = re.compile(r"query|question|prompt|message|input|intent|task|text|turn", re.IGNORECASE)
 _HEARD: frozenset[Kind] = frozenset({"user", "recall"})
 
@@ -76,7 +79,7 @@ def _selected(node: ast.Call, view: View) -> Iterator[Hit]:
 
 def _found(node: ast.Assign, view: View) -> Iterator[Hit]:
     """`tools = index.search(messages[-1]["content"], k=5)`."""
-    calls = [part for part in walk(node.value) if isinstance(part, ast.Call) and _SEARCHES.search(last_name(part.func))]
+    calls = [part for part in walk(node.value) if isinstance(part, ast.Call) and _searches(part, view)]
     if not calls or not _is_sent(node.targets[0], view):
         return
     for call in calls:
@@ -84,6 +87,12 @@ def _found(node: ast.Assign, view: View) -> Iterator[Hit]:
         if any(_is_newest_item(part, view) for value in given for part in walk(value)) or any(view.kinds(one) & _HEARD for one in given):
             yield Hit(call, f"`{last_name(call.func)}` finds the tools anew by what was said last")
             return
+
+
+def _searches(call: ast.Call, view: View) -> bool:
+    """`index.search(…)`, `retriever.invoke(…)`."""
+    name = last_name(call.func)
+    return bool(_SEARCHES.search(name)) or (name in sources.RETRIEVER_METHODS and "recall" in view.kinds(call))
 
 
 def _is_sent(target: ast.expr, view: View) -> bool:
@@ -98,13 +107,43 @@ def _is_sent(target: ast.expr, view: View) -> bool:
 
 def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:
     """`[tool for tool in TOOLS if word in question]`; a call in the condition is followed by the flow."""
-    tests = [test for clause in node.generators for test in clause.ifs if isinstance(test, ast.Compare)]
-    if not tests or not view.is_tools(node.generators[0].iter):
+    looked_at = [part for clause in node.generators for test in clause.ifs for part in _looked_at(test)]
+    if not looked_at or not view.is_tools(node.generators[0].iter):
         return
-    parts = [part for test in tests for part in walk(test) if isinstance(part, ast.Name | ast.Attribute)]
+    parts = [part for part in looked_at if isinstance(part, ast.Name | ast.Attribute)]
     heard = [part for part in parts if view.kinds(part) & _HEARD or _is_newest(part, view)]
-    if heard and view.calls_model():
+    if heard and view.calls_model() and not _is_for_another_use(node, view):
         yield Hit(node, f"the tools sent depend on `{last_name(heard[0])}`, so every turn may send others")
+
+
+def _looked_at(test: ast.expr) -> list[ast.AST]:
+    """What a comparison looks at, and in `any(word in question.lower() for …)` that whose method is called, which no flow sees."""
+    if isinstance(test, ast.Call) and last_name(test.func) in ("any", "all"):
+        calls = (part.func for part in walk(test) if isinstance(part, ast.Call))
+        return [func.value for func in calls if isinstance(func, ast.Attribute)]
+    return walk(test) if isinstance(test, ast.Compare) else []
+
+
+def _is_for_another_use(node: ast.ListComp, view: View) -> bool:
+    """Whether the function sends tools, and the variable it is kept in is no part of them: `hints = [t["name"] for t in TOOLS …]`."""
+    above, function = view.parents()[-1], view.function()
+    name = above.targets[0] if isinstance(above, ast.Assign) else None
+    if not isinstance(name, ast.Name) or function is None:
+        return False
+    sent = [one.value for call in view.nodes(function, ast.Call) for one in call.keywords if one.arg == "tools"]
+    return bool(sent) and name.id not in _made_of(sent, function, view)
+
+
+def _made_of(sent: list[ast.expr], function: AnyFunction, view: View) -> set[str]:
+    """The variables of which some expressions are made, through what the function stores and adds."""
+    found = {part.id for value in sent for part in walk(value) if isinstance(part, ast.Name)}
+    stored = [(last_name(one.targets[0]), one.value) for one in view.nodes(function, ast.Assign)]
+    stored += [(last_name(one.target), one.value) for one in view.nodes(function, ast.AugAssign)]
+    calls = [one for one in view.nodes(function, ast.Call) if isinstance(one.func, ast.Attribute) and one.func.attr in _CHANGES]
+    stored += [(last_name(one.func.value), part) for one in calls if isinstance(one.func, ast.Attribute) for part in one.args]
+    for _ in range(_STEPS):
+        found |= {part.id for name, value in stored if name in found for part in walk(value) if isinstance(part, ast.Name)}
+    return found
 
 
 def _changed(loop: ast.For | ast.AsyncFor | ast.While, view: View) -> Iterator[Hit]:

@@ -28,9 +28,10 @@ On OpenAI `tool_choice` of type `allowed_tools` restricts the choice without tou
 `context.notice(...)` for the mode, and `call.deny("plan mode")` for what comes anyway.
 
 ## Detected by
-- source: tools filtered by a mode, a role or permissions, or one of two lists by a mode, in the function that asks the model.
+- source: tools filtered by a mode, a role or permissions, or one of two lists by a mode, in the function that asks the model;
+  tools given to a request from a table by mode, or from a function of the same file that chooses them by the mode.
 - requests: tools go or return at the very call whose newest words name a mode or another agent, or behind a call that
-  switches it.
+  switches it. Where nobody says so, it is told by what moved alone: as CKT02 or CKT03.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
 
@@ -47,20 +48,26 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import is_nothing, is_per_turn, last_name, mentions, statements
+from contextkit.lint.rules.callsites import as_keywords, is_nothing, is_per_turn, keyword, last_name, mentions, statements, text_of
 from contextkit.lint.rules.toolsets import are_whole_servers, called_now, named, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax.pieces import functions_in, walk
 from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.view.state import AnyFunction
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
+_KINDS = r"(?:plan(?:ning)?|ask|read[- ]?only|edit|act|build|review|auto|architect|code|debug|chat|agent|safe|yolo|bypass)[- _]mode\b"
 _MODE = re.compile(
-    r"\b(?:plan(?:ning)?|ask|read[- ]?only|edit|act|build|review|auto|architect|code|debug|chat|agent|safe|yolo|bypass)[- _]mode\b"
-    r"|\bmode\b\s*(?:is|=|:|changed|switched)|\bswitch(?:ed|ing)?\s+to\s+.{0,40}\b(?:mode|agent)\b|\bpermissions?\b"
-    r"|\bnot (?:allowed|permitted)\b"
+    rf"\b{_KINDS}|\bmode\b\s*(?:is|=|:|changed|switched)|\brole (?:is now|changed|switched)"
+    r"|\bswitch(?:ed|ing)?\s+to\s+.{0,40}\b(?:mode|agent)\b|\bpermissions?\b|\bnot (?:allowed|permitted)\b"
     r"|\byou are (?:now )?(?:in|the)\b.{0,40}\b(?:mode|agent)\b|\bhand(?:ed|ing)?[ -]?(?:off|over)\b|\btransferred to\b|\bagent\s*[:=]",
     re.IGNORECASE,
 )
+_TOLD = re.compile(
+    rf"\b(?:now|are|enter(?:ed|ing)?|switch(?:ed|ing)?)\s+(?:in|to|into)\s+(?:the |an? )?{_KINDS}"
+    rf"|\b{_KINDS} (?:is|was) (?:now )?(?:active|on\b|enabled)", re.IGNORECASE,
+)
+"""A mode that is told, not mentioned: it explains that all tools of a server go, or that others take the place of some."""
 _SWITCHES = re.compile(
     rb'"name":"[^"]*(?:exit_?plan|enter_?plan|plan_?mode|switch_?mode|set_?mode|transfer_to_|hand_?off|switch_?agent)', re.IGNORECASE
 )
@@ -68,11 +75,14 @@ _RULES = re.compile(
     r"^_*(?:\w+_)?(?:modes?|permissions?|roles?|read_?only|is_allowed|allows|allowed(?:_\w+)?|denied(?:_\w+)?|blocked(?:_\w+)?|disallowed(?:_\w+)?"
     r"|polic(?:y|ies)|is_permitted|can_use\w*|authorized|deny(?:_\w+)?)$"
 )
+_OF_TOOLS = re.compile(r"(?:^|_)(?:tools?|toolsets?)(?:_|$)", re.IGNORECASE)
+"""Names of a table of tools, or of a function that gives them."""
 _LEFT_OUT = re.compile(r"^_*(?:dropped|removed|missing|denied|blocked|hidden|unknown|skipped)_")
 _MODES = re.compile(r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$")
 
 _MESSAGE = "a mode or permission takes tools out of the request, and with them the whole prefix"
-_PLANS = frozenset({"plan", "planning", "ask", "read", "read_only", "readonly", "read-only", "act", "edit", "chat", "safe", "review"})
+_PLANS = frozenset({"plan", "planning", "ask", "read", "read_only", "readonly", "read-only", "act", "edit", "chat", "safe", "review",
+                    "architect"})  # fmt: skip
 """Modes of an agent that has fewer tools in one of them."""
 _IN_MODES = ("mode", "read_only", "is_planning")
 """One of these stands in each name that `_MODES` matches."""
@@ -83,7 +93,7 @@ def _moded(step: Step, change: Change) -> Evidence | None:
     if found is None or found.is_rename or not (found.gone or found.come):
         return None
     is_server = are_whole_servers([*found.gone, *found.come], [block for block in found.was if block not in found.gone])
-    sign = None if found.is_swap or is_server else _MODE.search(said_now(step))
+    sign = (_TOLD if found.is_swap or is_server else _MODE).search(said_now(step))
     call = next((block for block in called_now(step) if _SWITCHES.search(block.body)), None)
     if sign is None and call is None:
         return None
@@ -129,6 +139,59 @@ def _is_mode(part: ast.AST) -> bool:
     return last_name(part) != "mode" and bool(_MODES.match(last_name(part)))
 
 
+def _given(node: ast.Call | ast.Assign, view: View) -> Iterator[Hit]:
+    """`create(tools=tools_for(session.mode), …)`, `tools = TOOLS_BY_MODE[mode]`."""
+    is_kept = isinstance(node, ast.Assign) and any(map(_is_toolset, node.targets))
+    tools = keyword(node, "tools") if isinstance(node, ast.Call) else node.value if is_kept else None
+    mode = _mode_given(tools, view) if tools is not None else None
+    if tools is not None and mode is not None and not view.is_constant(mode) and is_per_turn(view):
+        yield Hit(tools, _MESSAGE)
+
+
+def _mode_given(tools: ast.expr, view: View) -> ast.expr | None:
+    """The mode that a table of tools is asked for, or a function of this file that chooses tools by it."""
+    if isinstance(tools, ast.Subscript):
+        is_table = _OF_TOOLS.search(last_name(tools.value)) and _MODES.match(last_name(tools.slice))
+        return tools.slice if is_table and not isinstance(tools.slice, ast.Constant) else None
+    if not isinstance(tools, ast.Call) or not _OF_TOOLS.search(last_name(tools.func)):
+        return None
+    given = [*enumerate(tools.args), *((one.arg, one.value) for one in tools.keywords)]
+    modes = [(place, value) for place, value in given if _MODES.match(last_name(value))]
+    known = [one for one in functions_in(view.parents()[0]) if one.name == last_name(tools.func)] if modes else []
+    return next((value for one in known for place, value in modes if _chooses(one, _name_at(one, place))), None)
+
+
+def _name_at(function: AnyFunction, place: int | str | None) -> str:
+    """The parameter that a position or a keyword of a call is."""
+    named = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args) if argument.arg != "self"]
+    return "".join(named[place : place + 1]) if isinstance(place, int) else place or ""
+
+
+def _chooses(function: AnyFunction, mode: str) -> bool:
+    """Whether a function leaves out tools by a parameter, or asks whether it is the mode of an agent that has fewer."""
+    for part in walk(function):
+        if isinstance(part, ast.comprehension) and sinks.TOOLS.match(last_name(part.iter)):
+            if any(_is_named(inner, mode) for test in part.ifs for inner in walk(test)):
+                return True
+        elif isinstance(part, ast.Compare | ast.Match) and any(_is_named(side, mode) for side in _sides(part)) and _said(part) & _PLANS:
+            return True
+    return False
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _sides(node: ast.Compare | ast.Match) -> list[ast.expr]:
+    return [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.subject]
+
+
+def _said(node: ast.Compare | ast.Match) -> set[str]:
+    """The texts that something is compared with."""
+    parts = [node] if isinstance(node, ast.Compare) else [case.pattern for case in node.cases]
+    return {text for part in parts for inner in walk(part) if (text := text_of(inner))}
+
+
 def _is_replaced(target: ast.expr, branch: ast.If, view: View) -> bool:
     """Whether the variable has another value outside of the branch: one that only the branch knows is no part of every request."""
     function = view.function()
@@ -150,6 +213,8 @@ HAZARD = Hazard(
         Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)),
         Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_IN_MODES,)),
         Pattern((ast.IfExp,), _choice, ("tools",), tested=(_IN_MODES,)),
+        Pattern((ast.Call,), _given, _IN_MODES, is_near=True, also=(as_keywords("tools"),), names=("tools",)),
+        Pattern((ast.Assign,), _given, _IN_MODES, is_near=True, also=(("tools", "TOOLS"),)),
     ),
     requests=(RequestRule("change", _moded, 45),), confirmed_by=("tools_changed",),
 )  # fmt: skip

@@ -11,20 +11,20 @@ The first fetch after a deploy, or a mixture of fetched and locally built defini
 different versions never share an entry. No diff of parsed objects shows a difference.
 
 ## Example
-    row = connection.execute("select definition from tools where name = %s", (name,)).fetchone()
-    tools = [row.definition]                         # jsonb: the keys come back in the database's order
+    rows = connection.execute("select definition from tools order by name").fetchall()
+    tools = [row[0] for row in rows]                 # jsonb: the keys come back in the database's order
     client.messages.create(model=MODEL, max_tokens=2048, tools=tools, messages=messages)
 
 ## Use instead
 Store the text, or bring it into one form after loading, and pin its digest with the version you deploy:
 
-    tools = [json.loads(json.dumps(row.definition, sort_keys=True))]
+    tools = [json.loads(json.dumps(row[0], sort_keys=True)) for row in rows]
     assert digest(tools) == PINNED, "the registry returned other bytes than were released"
 
 contextkit seals raw definitions as canonical JSON (`Tool.raw`), so the order they arrive in has no effect.
 
 ## Detected by
-- source: rows of a database passed on as tools or schemas without being put into one form.
+- source: rows of a database (`fetchall`, `fetchmany`) passed on as tools or schemas without being put into one form.
 - requests: as for a drift of keys, and on one side all keys stand by length, as a JSON column gives them; of a single
   definition only behind a pause.
 - guard: the same comparison, before the call leaves.

@@ -46,7 +46,7 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import calls_in, field, last_name, text_of
+from contextkit.lint.rules.callsites import calls_in, field, last_name, statements, text_of
 from contextkit.lint.rules.settings import had_cached, is_claude
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.toolsets import SERVER_TOOL, is_server_tool, named, set_moves
@@ -55,7 +55,7 @@ from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _MAKERS = re.compile(r"^(?:Web(?:Search|Fetch)\w*Tool\w*|GoogleSearch|FileSearchTool|CodeInterpreterTool)$")
-_WORDS = ("web_search", "web_fetch", "code_execution", "file_search", "WebSearch", "WebFetch", "GoogleSearch")
+_WORDS = ("web_search", "web_fetch", "code_execution", "file_search", "WebSearch", "WebFetch", "GoogleSearch", "WEB")
 
 
 def _toggled(step: Step, change: Change) -> Evidence | None:
@@ -105,28 +105,36 @@ def _first_cited(step: Step) -> Evidence | None:
 
 def _added(node: ast.If, view: View) -> Iterator[Hit]:
     """`if wants_search: tools.append({"type": "web_search_…"})` where the model is asked."""
-    added = [call for call in calls_in(node.body) if _adds(call, view)]
+    added: list[ast.AST] = [call for call in calls_in(node.body) if _adds(call, view)]
+    added += [one for one in statements(node.body) if isinstance(one, ast.AugAssign) and _adds_to(one.target, [one.value], view)]
     if added and not view.is_constant(node.test) and view.calls_model():
         why = "a server tool is switched on for some calls only; each change computes system and messages again"
-        yield from (Hit(call, why) for call in added)
+        yield from (Hit(one, why) for one in added)
 
 
 def _adds(call: ast.Call, view: View) -> bool:
     is_call = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend", "insert")
-    if not is_call or not isinstance(call.func, ast.Attribute) or not view.is_tools(call.func.value):
-        return False
-    return any(_is_server_tool(part) for given in call.args for part in walk(given))
+    return is_call and isinstance(call.func, ast.Attribute) and _adds_to(call.func.value, call.args, view)
+
+
+def _adds_to(holder: ast.expr, given: list[ast.expr], view: View) -> bool:
+    return view.is_tools(holder) and any(_is_server_tool(part, view) for one in given for part in walk(one))
 
 
 def _chosen(node: ast.IfExp, view: View) -> Iterator[Hit]:
     """`[WEB_SEARCH] if wants_search else []`."""
-    if view.is_constant(node.test) or not any(_is_server_tool(part) for side in (node.body, node.orelse) for part in walk(side)):
+    if view.is_constant(node.test) or not any(_is_server_tool(part, view) for side in (node.body, node.orelse) for part in walk(side)):
         return
     if view.calls_model() and any(isinstance(above, ast.keyword) and above.arg == "tools" for above in view.parents()):
         yield Hit(node, "a server tool is switched on for some calls only; each change computes system and messages again")
 
 
-def _is_server_tool(node: ast.AST) -> bool:
+def _is_server_tool(node: ast.AST, view: View) -> bool:
+    """Whether it is one, written out, made, or kept in a constant of the module."""
+    if isinstance(node, ast.Name) and node.id.isupper():
+        stored = (one for one in getattr(view.parents()[0], "body", ()) if isinstance(one, ast.Assign))
+        kept = (one.value for one in stored if last_name(one.targets[0]) == node.id and isinstance(one.value, ast.Dict | ast.Call))
+        return any(_is_server_tool(one, view) for one in kept)
     if isinstance(node, ast.Dict):
         return bool(SERVER_TOOL.match(text_of(field(node, "type"))))
     return isinstance(node, ast.Call) and bool(_MAKERS.match(last_name(node.func)))
@@ -136,7 +144,8 @@ HAZARD = Hazard(
     "CKT13", "server-tool-toggle", "D", "warning",
     source=(
         Pattern((ast.If,), _added, _WORDS, is_near=True),
-        Pattern((ast.IfExp,), _chosen, _WORDS, also=(("search", "Search", "fetch", "Fetch", "code_", "Code", "url", "image_generation"),)),
+        Pattern((ast.IfExp,), _chosen, _WORDS,
+                also=(("search", "Search", "fetch", "Fetch", "code_", "Code", "url", "image_generation", "WEB"),)),
     ),
     requests=(RequestRule("change", _toggled, 11), RequestRule("change", _cited, 11), RequestRule("step", _first_cited)),
     confirmed_by=("system_changed", "tools_changed"),

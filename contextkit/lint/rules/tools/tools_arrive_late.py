@@ -52,6 +52,8 @@ from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sources
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
 
 def _flapped(step: Step, change: Change) -> Evidence | None:
     """All tools of a server came, went or came back together."""
@@ -99,12 +101,22 @@ def _listed(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
 
 
 def _is_listed(tools: ast.expr, view: View) -> bool:
-    """Whether the expression, or what the function around stores in its variable, asks a server for its tools."""
-    function = view.function()
-    stored = [one for one in statements(function.body) if isinstance(one, ast.Assign)] if function and isinstance(tools, ast.Name) else []
-    values = [one.value for one in stored if any(last_name(target) == last_name(tools) for target in one.targets)]
-    calls = (part for value in (tools, *values) for part in walk(value) if isinstance(part, ast.Call))
-    return any(sources.METHODS.get(last_name(call.func)) == "server" for call in calls)
+    """Whether the expression, or what the function around made its variables of, asks a server for its tools, in each turn of a loop."""
+    calls = (part for value in _made_of(tools, view) for part in walk(value) if isinstance(part, ast.Call))
+    loop = next((one for one in view.parents() if isinstance(one, _LOOPS)), None)
+    first = loop.lineno if isinstance(loop, _LOOPS) else 0
+    return any(sources.METHODS.get(last_name(call.func)) == "server" and call.lineno >= first for call in calls)
+
+
+def _made_of(tools: ast.expr, view: View) -> list[ast.expr]:
+    """An expression, and what the function around stores in its variables: `response` of `[… for tool in response.tools]`."""
+    function, found, names = view.function(), [tools], set[str]()
+    stored = [one for one in statements(function.body) if isinstance(one, ast.Assign)] if function else []
+    for value in found:
+        new = {part.id for part in walk(value) if isinstance(part, ast.Name)} - names
+        names |= new
+        found += [one.value for one in stored if any(last_name(target) in new for target in one.targets)]
+    return found
 
 
 HAZARD = Hazard(

@@ -27,8 +27,8 @@ tool answers.
 With contextkit: a constant docstring under `@tool`, and `context.notice(f"The folder is {folder}.")`.
 
 ## Detected by
-- source: a clock, date, id, place, environment or person value that reaches a description, or a `__doc__` edited at
-  run time.
+- source: a clock, date, id, place, environment or person value that reaches a description; a clock, date or place in the
+  schema, as in the description of a parameter; a `__doc__` edited at run time.
 - requests: texts in definitions differ in a time, address, id or path only, or one of them in a few words.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
@@ -58,6 +58,8 @@ _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'<>)]+|\blocalhost:\d+")
 _VALUES = (("a time or date", MOMENT), ("an address", _URL), ("an id", ID), ("a path", PATH))
 _LONGEST = 120
 _KINDS: tuple[Kind, ...] = ("clock", "date", "id", "place", "environ", "person", "choice")
+_IN_SCHEMAS: tuple[Kind, ...] = ("clock", "date", "place")
+"""Kinds that are written into the description of a parameter."""
 
 
 def _value(step: Step, change: Change) -> Evidence | None:
@@ -108,6 +110,7 @@ HAZARD = Hazard(
     "CKT08", "volatile-tool-description", "A", "error",
     source=(
         Flow(_KINDS, ("tool",), "{source} varies and stands in a tool's description"),
+        Flow(_IN_SCHEMAS, ("schema",), "{source} varies and stands in a tool's schema"),
         Pattern((ast.Assign, ast.AugAssign), _edited, ("__doc__",), is_near=True),
     ),
     requests=(RequestRule("change", _value, 18), RequestRule("change", _short, 35)), confirmed_by=("tools_changed",),

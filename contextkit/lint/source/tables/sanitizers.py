@@ -66,6 +66,8 @@ TEXT_CALLS: Final[frozenset[str]] = _words("""
     wait_for read readlines readline getvalue cast first last from_template from_iterable fromkeys items values keys union
 """)
 """Last names of functions whose result holds the text, or the items, of their arguments."""
+STORED: Final[dict[str, bytes]] = {"write_text": b".read_text(", "set": b".get("}
+"""Method that stores a value → the one of the same object that reads what was stored the last time."""
 FREEZING_DECORATORS: Final[frozenset[str]] = frozenset({"cache", "lru_cache", "cached_property", "cached", "alru_cache", "once", "memoize"})
 """Last names of decorators that keep a result."""
 

@@ -43,6 +43,8 @@ MODEL_CALLS: Final[dict[str, Arguments]] = {
 }  # fmt: skip
 """End of a call's full name → what its arguments are. These call a model."""
 
+RESOURCES: Final[frozenset[str]] = _words("messages chat completions responses beta models aio with_raw_response with_streaming_response")
+"""Attributes of a client through which its calls go."""
 MODEL_METHODS: Final[frozenset[str]] = _words("""
     generate_content generate_content_async chat_completion acompletion create_message run_sync run_stream ainvoke invoke
     astream agenerate acomplete achat complete_chat call_llm call_model chat_complete query_model get_response generate_reply
@@ -104,12 +106,12 @@ NAMES: Final[dict[str, Sink]] = {
     system_content system_prompt_text base_system_prompt agent_system_prompt developer_message developer_prompt
     system_prompt_parts system_parts systemInstruction full_system_prompt agent_instructions system_blocks
 """), "system"),
-    "prompt_cache_key": "cache_key", "cache_salt": "salt",
+    "prompt_cache_key": "cache_key", "cache_salt": "salt", "chat_template_kwargs": "template",
 }  # fmt: skip
 """Variables, attributes, keys and keyword arguments that are a prompt whoever reads them."""
 KEYWORDS: Final[dict[str, Sink]] = {
     **NAMES, "instructions": "system", "tools": "tools", "tool_choice": "tool_choice", "reasoning_effort": "effort",
-    "chat_template_kwargs": "template", "input_schema": "schema",
+    "input_schema": "schema",
 }  # fmt: skip
 """Keyword arguments of any call, and keys of a dict that also names a model or messages."""
 VAGUE: Final[frozenset[str]] = frozenset({"instructions", "tools"})

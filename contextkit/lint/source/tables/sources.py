@@ -70,7 +70,8 @@ METHODS: Final[dict[str, Kind]] = {
     **_rows("recall", """
         similarity_search asimilarity_search similarity_search_with_score max_marginal_relevance_search get_relevant_documents
         aget_relevant_documents retrieve_memories search_memories search_memory recall_memories recall get_memory_context
-        load_memory_variables query_memory search_knowledge_base get_relevant_memories fetch_memories"""),
+        load_memory_variables query_memory search_knowledge_base get_relevant_memories fetch_memories query_points
+        similarity_search_by_vector"""),
     **_rows("rows", "fetchall fetchmany"),
     **_rows("server", "list_tools list_tools_sync get_mcp_tools load_mcp_tools fetch_tools discover_tools list_mcp_tools alist_tools"),
     **_rows("unordered", "as_completed intersection difference symmetric_difference"),
@@ -92,6 +93,22 @@ RETRIEVERS: Final[tuple[str, ...]] = (
     "retriever", "memory", "vectorstore", "vector_store", "knowledge_base", "mem0", "memories", "zep", "mem",
 )  # fmt: skip
 """Ends of the names of such objects."""
+STORES: Final[tuple[str, ...]] = ("store", "index", "collection")
+"""Ends of the names of what is such an object where it is searched by a text or a vector."""
+SEARCHED_BY: Final[frozenset[str]] = _words("query vector")
+"""Keyword arguments of such a search."""
+NEAREST_TO: Final[frozenset[str]] = _words("query_texts query_embeddings query_vector")
+"""Keyword arguments of a search by meaning, whatever is searched."""
+_FOUND: Final[frozenset[str]] = _words("results matches points payload metadata memory memories documents document hits nodes node data")
+TITLES: Final[frozenset[str]] = _words("title description name")
+"""What a plan has once, and each of its tasks."""
+_DONE: Final[frozenset[str]] = TITLES | _words("tasks steps todos items state status done")
+PARTS: Final[dict[str, frozenset[Kind]]] = {
+    **dict.fromkeys(_FOUND, frozenset[Kind]({"recall"})), **dict.fromkeys(_DONE, frozenset[Kind]({"plan"})),
+}  # fmt: skip
+"""Attributes and keys through which what was found, or a plan, is read, besides those of any text → the kinds that they hold."""
+PLAN: Final[re.Pattern[str]] = re.compile(r"^_*(?:\w+_)?(?:plan|todos?|tasks|checklist|(?:todo|task)_list)$")
+"""What a loop that asks the model works off, where its condition looks at it."""
 
 ATTRIBUTES: Final[dict[str, Kind]] = {
     **_rows("environ", "os.environ"),
@@ -102,7 +119,7 @@ ATTRIBUTES: Final[dict[str, Kind]] = {
 FIELDS: Final[dict[str, Kind]] = {
     **_rows("person", """
         user_name username user_display_name first_name full_name tenant tenant_id tenant_name locale user_locale
-        user_id user_email organization_name user_timezone"""),
+        user_id user_email organization_name user_timezone customer_name"""),
     **_rows("user", "user_input user_query user_message user_prompt last_user_message user_text user_question"),
     **_rows("plan", "todos todo_list current_plan plan_state scratchpad task_list todo_items"),
     **_rows("id", "request_id trace_id run_id span_id invocation_id message_id correlation_id"),
@@ -113,6 +130,10 @@ FIELDS: Final[dict[str, Kind]] = {
     **_rows("model", "fallback_model current_model"),
 }  # fmt: skip
 """Names of parameters, attributes and dict keys that say what they hold: `ctx.deps.user_name`, `state["todos"]`."""
+PERSONAL: Final[frozenset[str]] = _words("name email display_name")
+"""Attributes that say who somebody is."""
+PEOPLE: Final[frozenset[str]] = _words("user current_user tenant customer organization")
+"""Names of those they are read of: `user.name`, `request.user.email`."""
 
 SETTINGS: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:settings|config|cfg|options|opts|sources|flags|spec|schema)$", re.IGNORECASE)
 """What holds settings: an attribute `user_input` of one says whether to take it, and is not what was said."""

@@ -155,6 +155,10 @@ class Questions(State):
         """Whether the function around calls a model, itself or through this file; see `rule.View`."""
         return self.scope.node is not None and self._calls_model(self.scope.node, _DEPTH)
 
+    def asks_model(self, node: ast.AST) -> bool:
+        """Whether a loop or function calls a model, itself or through this file."""
+        return self._calls_model(node, _DEPTH)
+
     def converses(self, node: ast.AST) -> bool:
         """Whether a loop or function goes through the turns of a conversation: adds to messages that outlive it, and calls a model."""
         start, end = self.bytes_at(node)

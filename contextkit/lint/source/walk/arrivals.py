@@ -91,10 +91,37 @@ class Arrivals(Questions):
         n_behind, place = 0, len(node.values)
         while place and n_behind <= sanitizers.END_OF_PROMPT:
             place -= 1
-            n_behind += n_characters(node.values[place])
+            n_behind += self._n_behind(node.values[place])
         last = CLEAN.union(*(self.probe(part) for part in node.values[place:])) & value
         last -= CLEAN.union(*(self.probe(part) for part in node.values[:place]))
         return (value - last) | self.filtered(last, sanitizers.SAME_FOR_A_SESSION) if last else value
+
+    def _n_behind(self, part: ast.expr) -> int:
+        """Characters that a part adds behind; of a constant that is filled in, those of its text, or many where that stands elsewhere."""
+        name = last_name(part.value) if type(part) is ast.FormattedValue else ""
+        if not name.isupper() or any(self._differs_by_session(made) for made in self._module_values(name)):
+            return n_characters(part)
+        made = [made for made in self._module_values(name) if isinstance(made, ast.Constant)]
+        return sum(map(n_characters, made)) if made else sanitizers.END_OF_PROMPT + 1
+
+    def _module_values(self, name: str) -> list[ast.expr]:
+        return [one.value for one in self.tree.body if type(one) is ast.Assign and last_name(one.targets[0]) == name]
+
+    def _differs_by_session(self, node: ast.expr) -> bool:
+        return not sanitizers.SAME_FOR_A_SESSION.isdisjoint(self.kinds(node))
+
+    def but_behind_a_marker(self, blocks: list[ast.expr], value: Value) -> Value:
+        """What a list of blocks is made of: whoever shares what is marked loses nothing by what stands behind the last of the markers.
+
+        A last block that is marked itself stands behind the marker before it.
+        """
+        marked = [at for at, block in enumerate(blocks) if type(block) is ast.Dict and sinks.MARKER_KEYS & constant_keys(block).keys()]
+        last = len(blocks) - 1
+        n_shared = (last if len(marked) > 1 else 0) if last in marked else marked[-1] + 1 if marked else 0
+        if not n_shared:
+            return value
+        front, behind = (CLEAN.union(*map(self.probe, part)) for part in (blocks[:n_shared], blocks[n_shared:]))
+        return front | self.filtered(behind, sanitizers.SAME_FOR_A_SESSION)
 
     def chosen(self, sink: Sink, node: ast.expr) -> Value:
         """`a if hard else b` as a request parameter: a setting chosen per call."""
@@ -247,7 +274,10 @@ class Arrivals(Questions):
     """Names of prompts."""
 
     def _meet_client(self, func: ast.Attribute) -> None:
-        value = self.probe(func.value)
+        holder = func.value
+        while type(holder) is ast.Attribute and holder.attr in sinks.RESOURCES:
+            holder = holder.value
+        value = self.probe(holder)
         kept = frozenset(number for number in value if getattr(self.module.origins[number], "kind", "") in {"choice", "model", "flag"})
         if kept:
             self.arrive("client", func.value, "the client", value=kept)

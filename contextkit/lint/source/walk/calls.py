@@ -18,6 +18,8 @@ from contextkit.lint.source.walk.expressions import is_clock_format, is_day_form
 
 _LISTS = frozenset({"list", "tuple"})
 _MANY = 99
+_DRAWN: frozenset[Kind] = frozenset({"id"})
+"""What differs each time it is drawn, and no longer once it is stored."""
 _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
 """Decorators that make a tool with a `name` of a function."""
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft put put_nowait write writelines".split())  # noqa: SIM905
@@ -35,7 +37,10 @@ _TAKERS = frozenset({"pop", "popleft", "index"})
 """Methods whose first argument says which item, and is no part of it."""
 _MESSAGES = frozenset({"Message", "ChatMessage", "InputMessage"})
 """Classes whose text arrives as what their `role` says."""
-_SPECIAL = _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | {"get", "filter", "strftime", "join", "map", "partial", "sort"}
+_SPECIAL = (
+    _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | sanitizers.STORED.keys()
+    | {"get", "filter", "strftime", "join", "map", "partial", "sort"}
+)  # fmt: skip
 """Last names of calls whose result is worked out from more than their arguments."""
 
 
@@ -153,13 +158,7 @@ class Calls(Dumps):
         """What a call gives back that a table tells of."""
         if last in _COPIES:
             keywords = [CLEAN if key.arg in sources.ASIDE else value for key, value in zip(node.keywords, keywords, strict=True)]
-        everything, is_method = receiver.union(*values, *keywords), type(node.func) is ast.Attribute
-        if last == "get" and node.args and type(node.args[0]) is ast.Constant:
-            everything = self.item(receiver, node.args[0].value, node)
-        elif last == "get" and is_method and values:
-            everything = receiver.union(self.filtered(values[0], self.looked_up(node.func)), *values[1:], *keywords)
-        elif last in _TAKERS and is_method:
-            everything = receiver.union(*values[1:])
+        everything, is_method = self._made_of(node, last, receiver, values, keywords), type(node.func) is ast.Attribute
         kind = self._source(node, name, last)
         if kind is not None:
             return self._varying(kind, node, everything)
@@ -179,6 +178,8 @@ class Calls(Dumps):
             return self.dumped(node, name, everything)
         if name in sources.GIT and sources.TELLS_PLACE.search(ast.unparse(node)) and "version" not in self.scope.function.name.lower():
             return everything | self.varies("place", node)
+        if last in sanitizers.STORED and is_method and self.scope.node is not None:
+            self._outlives(node, last, self.scope.node)
         if last in _MUTATORS and type(node.func) is ast.Attribute:
             self._put_into(node.func.value, self._unordered_in(node.func, node).union(*values, *keywords, *self.orders, *self.choices))
         if last in {"map", "partial"} and node.args and type(node.args[0]) in {ast.Name, ast.Attribute}:
@@ -188,6 +189,15 @@ class Calls(Dumps):
         if last == "join":
             everything = self.filtered(everything, _PATHS) | self._listed(node) | self._jumbled(node)
         return self._common(node, known, name, last, receiver, values, keywords, everything)
+
+    def _made_of(self, node: ast.Call, last: str, receiver: Value, values: list[Value], keywords: list[Value]) -> Value:
+        """What the result may hold: the object and the arguments, but what only says which item is meant."""
+        is_method = type(node.func) is ast.Attribute
+        if last == "get" and node.args and type(node.args[0]) is ast.Constant:
+            return self.item(receiver, node.args[0].value, node)
+        if last == "get" and is_method and values:
+            return receiver.union(self.filtered(values[0], self.looked_up(node.func)), *values[1:], *keywords)
+        return receiver.union(*values[1:]) if last in _TAKERS and is_method else receiver.union(*values, *keywords)
 
     def _common(self, node: ast.Call, known: KnownCall, name: str, last: str, receiver: Value, values: list[Value],
                 keywords: list[Value], everything: Value | None = None) -> Value:  # fmt: skip
@@ -228,10 +238,16 @@ class Calls(Dumps):
         return self.varies("listing", source) if is_listing and source is not None else CLEAN
 
     def _jumbled(self, node: ast.Call) -> Value:
-        """`", ".join(set(names))`."""
-        orders = self.order_of(node.args[0]) if node.args else CLEAN
+        """`", ".join(set(names))`, `", ".join(NAMES)` of a set that the module keeps."""
+        orders = self.order_of(node.args[0]) | self._order_kept(node.args[0]) if node.args else CLEAN
         kinds = {origin.kind for number in orders if isinstance(origin := self.module.origins[number], Source)}
         return self.varies("jumbled", node) if "unordered" in kinds else CLEAN
+
+    def _order_kept(self, joined: ast.expr) -> Value:
+        """The order of what a variable of the module was set to, where that is what is joined, or gone through."""
+        source = joined.generators[0].iter if isinstance(joined, ast.GeneratorExp | ast.ListComp) else joined
+        kept = self.module.variables.get(source.id, ()) if type(source) is ast.Name and source.id not in self.scope.env else ()
+        return frozenset(number for value, _ in kept for number in value if self._is_order(number))
 
     def _source(self, node: ast.Call, name: str, last: str) -> Kind | None:
         found = self.call_sources.get(name)
@@ -247,10 +263,7 @@ class Calls(Dumps):
         if found is not None:
             return found
         found = sources.RETRIEVER_METHODS.get(last)
-        if found is not None and last_name(node.func.value).lower().endswith(sources.RETRIEVERS):
-            is_asked = bool(node.args) and type(node.args[0]) is not ast.Constant
-            return found if is_asked or (last != "get" and (node.args or node.keywords)) else None
-        return None
+        return found if found is not None and _is_retrieved(node, node.func.value, last) else None
 
     def _varying(self, kind: Kind, node: ast.Call, arguments: Value) -> Value:
         """The call itself varies; a clock with a day's format is a date."""
@@ -290,6 +303,14 @@ class Calls(Dumps):
             for at, one in enumerate(self.scope.function.arrivals):
                 if one.is_named and one.value <= value:
                     self.scope.function.arrivals[at] = one._replace(value=self.filtered(one.value, sanitizers.ORDER))
+
+    def _outlives(self, node: ast.Call, last: str, function: ast.AST) -> None:
+        """`path.write_text(key)`, where the function reads what is there first: the id is drawn once, and is there after a restart."""
+        argument = node.args[-1] if node.args else None
+        value = self.scope.env.get(argument.id, CLEAN) if type(argument) is ast.Name else CLEAN
+        start, end = self.bytes_at(function) if value and not self.probing else (0, 0)
+        if value and self.source.find(self._written(node.func.value).encode() + sanitizers.STORED[last], start, end) >= 0:  # type: ignore[attr-defined]
+            self.scope.env[argument.id] = self.filtered(value, _DRAWN)  # type: ignore[union-attr]
 
     def _unordered_in(self, func: ast.Attribute, node: ast.Call) -> Value:
         """`names.update(more)`, where `names` was begun as `set()`; of one that held something its beginning is told."""
@@ -365,3 +386,12 @@ class Calls(Dumps):
         if found is None and last in _MESSAGES:
             found = {}
         return found or {}, True
+
+
+def _is_retrieved(node: ast.Call, holder: ast.expr, last: str) -> bool:
+    """Whether a method recalls something: of a memory, or of anything that is searched by a vector."""
+    name, by = last_name(holder).lower(), {keyword.arg for keyword in node.keywords}
+    if name.endswith(sources.RETRIEVERS):
+        is_asked = bool(node.args) and type(node.args[0]) is not ast.Constant
+        return is_asked or (last != "get" and bool(node.args or node.keywords))
+    return not by.isdisjoint(sources.NEAREST_TO) or (name.endswith(sources.STORES) and not by.isdisjoint(sources.SEARCHED_BY))

@@ -18,6 +18,8 @@ from contextkit.lint.source.walk.arrivals import Arrivals, is_role
 
 Handler = Callable[[Any], Value]
 _SAME_ITEMS = frozenset({"enumerate", "reversed", "list"})
+_ORDERS = sanitizers.ORDER - {"rows"}
+"""Orders of a collection: of a row, what is made of it says itself whether it was put into one form."""
 _SETS = frozenset({"set", "frozenset", "Set", "AbstractSet", "FrozenSet", "MutableSet"})
 
 
@@ -36,6 +38,7 @@ class Displays(Arrivals):
             value |= self.table[type(item)](item)
         if self.may_mark and type(node) is ast.List:
             self._offer_marker(node)
+            value = value and self.but_behind_a_marker(node.elts, value)
         is_item = getattr(self.statement, "value", None) is not node
         if len(node.elts) == 2 and type(node) is ast.Tuple and is_item and is_role(node.elts[0]):
             self.arrive("system", node.elts[1], "the system message")
@@ -131,7 +134,7 @@ class Displays(Arrivals):
 
     def _is_order(self, number: int) -> bool:
         origin = self.module.origins[number]
-        return isinstance(origin, Source) and origin.kind in sanitizers.ORDER
+        return isinstance(origin, Source) and origin.kind in _ORDERS
 
     def generators(self, generators: list[ast.comprehension]) -> Value:
         """Binds the targets of each `for`; gives what its conditions look at."""

@@ -53,7 +53,7 @@ class Dumps(Expressions):
             return bool(sources.FILLED.search(last_name(node)))
         if type(node) is ast.DictComp:
             loop = node.generators[0].iter
-            return bool(self.order_of(loop) & self._of_kind("unordered", "paths", "rows")) or self._has_loose_order(loop, depth - 1)
+            return bool(self.probe(loop) & self._of_kind("unordered", "paths", "rows")) or self._has_loose_order(loop, depth - 1)
         if type(node) is ast.Dict:
             return any(self._has_loose_order(value, depth - 1) for value in node.values)
         return type(node) is ast.Await and self._has_loose_order(node.value, depth - 1)

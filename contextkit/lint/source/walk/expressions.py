@@ -114,6 +114,8 @@ class Expressions(Displays):
         if attribute in sources.TEXT_PARTS:
             return self.by_day(value) if value and attribute in sources.DAY_FIELDS else value
         told = (self._field(node) if attribute in _TOLD else CLEAN) or self._of_known_class(node)
+        if value and attribute in sources.PARTS:
+            told |= self._part_of(value, attribute, holder)
         return told | self.filtered(value, _BUT_ENTRIES) if value and attribute in _OF_A_PATH else told
 
     def _field(self, node: ast.Attribute) -> Value:
@@ -125,6 +127,8 @@ class Expressions(Displays):
             return CLEAN
         if kind is None and node.attr in _VARIABLE_TAILS:
             kind = sources.ATTRIBUTES.get(self.dotted(node))
+        if kind is None and node.attr in sources.PERSONAL and last_name(node.value) in sources.PEOPLE:
+            kind = "person"
         return CLEAN if kind is None else self.varies(kind, node)
 
     def _is_stored_here(self, node: ast.Attribute) -> bool:
@@ -190,7 +194,13 @@ class Expressions(Displays):
         if key in sources.TEXT_PARTS or not value:
             return value
         whole = frozenset(number for number in value if isinstance(self.module.origins[number], Called))
-        return self.number(Item(whole, key)) if whole else CLEAN
+        part = self._part_of(value, key, getattr(node, "value", node)) if key in sources.PARTS else CLEAN
+        return part | self.number(Item(whole, key)) if whole else part
+
+    def _part_of(self, value: Value, name: str, holder: ast.AST) -> Value:
+        """What a part of this name still holds of what it is a part of; the title of a plan is that of the whole."""
+        kinds = sources.PARTS[name] if name not in sources.TITLES or not last_name(holder).endswith("plan") else ()
+        return frozenset(number for number in value if getattr(self.module.origins[number], "kind", "") in kinds)
 
     # Text and operators ---------------------------------------------------------------------------------------------------
 
@@ -236,15 +246,30 @@ class Expressions(Displays):
     def operator(self, node: ast.BinOp) -> Value:
         """Both sides; a long chain of `+` is gone through without recursion."""
         left: ast.expr = node
-        value, is_reckoned = CLEAN, False
+        value, taken, is_reckoned = CLEAN, CLEAN, False
         while type(left) is ast.BinOp:
-            value |= self.table[type(left.right)](left.right) if type(left.op) is not ast.Mod else self._filled_in(left.right)
+            right = self.table[type(left.right)](left.right) if type(left.op) is not ast.Mod else self._filled_in(left.right)
+            if right and type(left.op) is ast.Sub:
+                taken |= right
+            else:
+                value |= right
             is_reckoned = is_reckoned or type(left.op) in _RECKONING
             left = left.left
             if ast.BinOp in self.watched_types:
                 break
         value |= self.table[type(left)](left)
+        if taken:
+            value |= self._taken_away(node, taken, value)
         return self.filtered(value, _CLOCKS) if is_reckoned else value
+
+    def _taken_away(self, node: ast.BinOp, taken: Value, value: Value) -> Value:
+        """`names - {"self"}`: what is taken away gives what is left no order; it is a set all the same."""
+        is_told = self._has_set(value) or not self._has_set(taken)
+        return self.filtered(taken, sanitizers.ORDER) | (CLEAN if is_told else self.varies("unordered", node))
+
+    def _has_set(self, value: Value) -> bool:
+        """Whether an origin is a set."""
+        return any(isinstance(origin := self.module.origins[number], Source) and origin.kind == "unordered" for number in value)
 
     watched_types: frozenset[type]
 
@@ -294,7 +319,7 @@ class Expressions(Displays):
 
 
 _VARIABLE_TAILS = frozenset(name.rpartition(".")[2] for name in sources.ATTRIBUTES)
-_TOLD = _VARIABLE_TAILS | sources.FIELDS.keys()
+_TOLD = _VARIABLE_TAILS | sources.FIELDS.keys() | sources.PERSONAL
 """Names of attributes that a table tells of."""
 
 

@@ -12,7 +12,7 @@ from contextkit.lint.source.rule import Kind, Sink
 from contextkit.lint.source.summary import CLEAN, MODULE_BODY, Module, Value
 from contextkit.lint.source.syntax import nodes as ast
 from contextkit.lint.source.syntax.counters import counter_of, counts
-from contextkit.lint.source.syntax.pieces import as_meant, forget, walk
+from contextkit.lint.source.syntax.pieces import as_meant, forget, last_name, walk
 from contextkit.lint.source.syntax.templates import places_in_system
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.calls import TOLD, last_parts
@@ -22,6 +22,7 @@ from contextkit.lint.source.watch.comments import frozen_lines, silenced_lines
 from contextkit.lint.source.watch.patterns import CodedPattern
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_HOLDERS = frozenset({ast.Name, ast.Attribute})
 _IMPORTS = frozenset({ast.Import, ast.ImportFrom})
 _STEPS = (b"+=", b"-=")
 Env = dict[str, Value]
@@ -192,7 +193,17 @@ class Walk(Definitions):
     def loop_while(self, node: ast.While) -> Value:
         """`while test`."""
         self.table[type(node.test)](node.test)
-        return self._loop(node, dict(self.scope.env))
+        before = dict(self.scope.env)
+        if type(node.test) is not ast.Constant:
+            self._work_off(node)
+        return self._loop(node, before)
+
+    def _work_off(self, loop: ast.While) -> None:
+        """`while not plan.done:` around a call of the model: what stands in the plan is another in each turn."""
+        for part in walk(loop.test):
+            held = ast.unparse(part) if type(part) in _HOLDERS and sources.PLAN.match(last_name(part)) else ""
+            if held and held.count(".") < 2 and self.asks_model(loop):
+                self.scope.env[held] = self.scope.env.get(held, CLEAN) | self.varies("plan", part)
 
     def _loop(self, node: Any, before: Env) -> Value:
         self.loops.append(node)
