@@ -31,8 +31,7 @@ In contextkit an entry's bytes are fixed when it is written, so a later result c
 ## Detected by
 - source: output truncated by a share or budget that is computed over the whole history in each call, or by what the newer
   messages have left of one.
-- requests: an earlier item becomes shorter in the call to which a large new one was added; where results as
-  large came before and newer ones stay longer, only age was asked, and it is CKM08.
+- requests: an earlier item becomes shorter in the call to which a large new one was added.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 
@@ -56,8 +55,6 @@ from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LARGE, _MARK = 2_000, 24
-_USUAL = 1.25
-"""How many times as large as the largest before it a result may be and take no room from others."""
 
 
 def _squeezed(step: Step, change: Change) -> Evidence | None:
@@ -67,7 +64,7 @@ def _squeezed(step: Step, change: Change) -> Evidence | None:
     cut = [pair for one in step.changes if one.level == "messages" for pair in _cut(one)]
     lost = sum(len(was.body) - len(now.body) for was, now in cut)
     new = max((size([block]) for block in tail(step)), default=0)
-    if new < max(_LARGE, lost // 3) or _goes_on(step, cut) or _is_fade(step, cut, new, lost):
+    if new < max(_LARGE, lost // 3) or _goes_on(step, cut) or (4 * lost < new and _is_fade(step, cut, new)):
         return None
     return Evidence(f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}")
 
@@ -84,15 +81,12 @@ def _goes_on(step: Step, cut: list[tuple[Block, Block]]) -> bool:
     return any(_ending(block) in marks for block in earlier if block.type == cut[0][0].type)
 
 
-def _is_fade(step: Step, cut: list[tuple[Block, Block]], new: int, lost: int) -> bool:
-    """Whether newer results were left longer, and what came is none out of the usual: only age was asked, and no share made smaller."""
-    kind, last, left = cut[0][0].type, max(was.message for was, _ in cut), max(len(now.body) for _, now in cut)
-    alike = [block for block in messages(step.before) if block.type == kind]
-    if new < _USUAL * max(len(block.body) for block in alike):
-        return any(block.message > last and len(block.body) > left for block in alike)
-    large = [block for block in alike if len(block.body) >= _LARGE]
-    usual = sorted(len(block.body) for block in large)[len(large) // 2] if large else 0
-    return 4 * lost < new < 2 * usual and any(block.message > last for block in large)
+def _is_fade(step: Step, cut: list[tuple[Block, Block]], new: int) -> bool:
+    """Whether newer results of the same size were left alone, and what came is none out of the usual: only age was asked."""
+    kind, last = cut[0][0].type, max(was.message for was, _ in cut)
+    alike = [block for block in messages(step.before) if block.type == kind and len(block.body) >= _LARGE]
+    usual = sorted(len(block.body) for block in alike)[len(alike) // 2] if alike else 0
+    return new < 2 * usual and any(block.message > last for block in alike)
 
 
 def _ending(block: Block) -> str:

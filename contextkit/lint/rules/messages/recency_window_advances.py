@@ -29,7 +29,7 @@ epoch.
 ## Detected by
 - source: a rule on earlier messages that uses `len(messages) - i` or a similar distance to the end.
 - requests: earlier messages are shortened in place, further on in each turn; by its shape alone, older ones and not
-  the newest. The first time, in a call that brings a larger result than any before, it is told as CKM07.
+  the newest. The first time, in a call that brings a large result, it may be told as CKM07.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 

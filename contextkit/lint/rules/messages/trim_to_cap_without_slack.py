@@ -86,7 +86,8 @@ def _is_above(test: ast.expr) -> bool:
     """`n_tokens(messages) > CAP`; not `now - history[0].at > CAP`, which asks how old the first one is."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Gt | ast.GtE) or _is_nothing(test.comparators[0]):
         return False
-    return not any(isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant) and part.slice.value == 0 for part in walk(test))
+    items = [part.slice for part in walk(test) if isinstance(part, ast.Subscript)]
+    return not any(isinstance(item, ast.Constant) and item.value == 0 for item in items)
 
 
 def _is_nothing(limit: ast.expr) -> bool:
