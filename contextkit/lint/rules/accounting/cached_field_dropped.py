@@ -33,6 +33,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import counted
@@ -136,7 +137,7 @@ def _is_lost(source: str, values: list[ast.expr], view: View) -> bool:
     if not answer or _is_never_read(answer, function, view):
         return False
     is_handed_on = any(isinstance(value, ast.Name) and root(ast.parse(source, mode="eval").body) == value.id for value in values)
-    return not is_handed_on and not _keeps_more(function, source) and not _has_no_cache(view)
+    return not is_handed_on and not _keeps_more(function, source, view) and not _has_no_cache(view.source)
 
 
 def _is_converted(values: list[ast.expr]) -> bool:
@@ -144,12 +145,15 @@ def _is_converted(values: list[ast.expr]) -> bool:
     return any(field(value) == "cost" for value in values)
 
 
-def _has_no_cache(view: View) -> bool:
+@lru_cache(maxsize=1)
+def _has_no_cache(source: bytes) -> bool:
     """Whether the service a file calls has no cached tokens to tell of."""
-    if _WITHOUT.search(view.source) or says(view, *_EARLY) or (_KEYED.search(view.source) and b"prompt_cache_key" not in view.source):
+    if _WITHOUT.search(source) or any(word in source for word in _EARLY):
         return True
-    is_explicit = _EXPLICIT.search(view.source) is not None and _IMPLICIT.search(view.source) is None
-    return is_explicit and not says(view, *_MARKED)
+    if _KEYED.search(source) and b"prompt_cache_key" not in source:
+        return True
+    is_explicit = _EXPLICIT.search(source) is not None and _IMPLICIT.search(source) is None
+    return is_explicit and not any(word in source for word in _MARKED)
 
 
 def _answer_of(source: str, function: AnyFunction, view: View) -> str:
@@ -212,12 +216,30 @@ def _is_shown(view: View) -> bool:
     )
 
 
-def _keeps_more(function: AnyFunction, source: str) -> bool:
+def _keeps_more(function: AnyFunction, source: str, view: View) -> bool:
     """Whether the function looks at cached counters as well, or hands the usage on whole."""
-    said = _ASKED.sub("", ast.unparse(function).lower())
-    if any(word in said for word in _KEEPING) or _asks_another(function):
+    start, end = view.bytes_at(function)
+    written = view.source[start:end].lower()
+    if _says_one(written, _KEEPING) and any(word in _ASKED.sub("", ast.unparse(function).lower()) for word in _KEEPING):
         return True
-    return any(value is not None and ast.unparse(value) == source for part in walk(function) for value in _handed_on(part))
+    if _says_one(written, _OF_OTHERS) and _asks_another(function):
+        return True
+    given = (value for part in walk(function) for value in _handed_on(part) if value is not None)
+    return any(_ends_alike(value, source) and ast.unparse(value) == source for value in given)
+
+
+_CLOSING: dict[type, str] = {ast.Call: ")", ast.Subscript: "]"}
+
+
+def _ends_alike(value: ast.expr, source: str) -> bool:
+    """Whether an expression ends as what is written in the file: only such a one is worth being written out."""
+    end = _CLOSING.get(type(value)) or last_name(value)
+    return bool(end) and source.endswith(end)
+
+
+def _says_one(written: bytes, words: Iterable[str]) -> bool:
+    """Whether one is written, be it in a comment: only then it is worth more than a look."""
+    return any(word.encode() in written for word in words)
 
 
 def _asks_another(function: AnyFunction) -> bool:

@@ -92,12 +92,14 @@ def _lost(mine: Sequence[Sent]) -> list[Sent]:
 
 def _keyless(node: ast.Call, view: View) -> Iterator[Hit]:
     """A call of a model that needs the key, in a loop, with a client of OpenAI and without the key."""
-    model = MODELS.get(_name_of(keyword(node, "model"), view))
-    if model is None or model.cache != "implicit" or model.provider not in _ASKED or not (view.loop() or _is_called_in_a_loop(view)):
-        return
     if has_unknown_keywords(node) or keyword(node, "prompt_cache_key", "user", "extra_body", "extra_headers") is not None:
         return
-    if is_model_call(node, view) and view.dotted(node).startswith(_CLIENTS) and view.is_history(keyword(node, "messages", "input") or node):
+    if not is_model_call(node, view) or not view.dotted(node).startswith(_CLIENTS):
+        return
+    if not view.is_history(keyword(node, "messages", "input") or node) or not (view.loop() or _is_called_in_a_loop(view)):
+        return
+    model = MODELS.get(_name_of(keyword(node, "model"), view))
+    if model is not None and model.cache == "implicit" and model.provider in _ASKED:
         yield Hit(node, "no `prompt_cache_key` ties the calls of this loop to the machine that has their prefix")
 
 
