@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from contextkit.lint.rules.syntax import AnyFunction, last_name
 from contextkit.lint.source.rule import View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax.pieces import made_from, walk
 
 _COPIES = frozenset({"copy", "deepcopy", "dict", "list", "tuple", "set", "model_dump", "to_dict", "asdict"})
 """Functions that give back what they are given, as it is."""
@@ -27,6 +27,18 @@ def parts_of(node: ast.AST) -> list[ast.AST]:
     if isinstance(node, ast.List | ast.Tuple):
         return [part for item in node.elts for part in (parts_of(item.value) if isinstance(item, ast.Starred) else [item])]
     return [node]
+
+
+def lists_in(node: ast.AST) -> list[ast.AST]:
+    """The lists that one is made from: `out` of `[system, *out[::-1]]`, not of a text that is joined."""
+    return [inner for part in parts_of(node) for inner in ([part, *made_from(part)])]
+
+
+def appended(node: ast.AST) -> tuple[str, ast.expr] | None:
+    """List and item of `out.append(item)`, `out.insert(0, item)`; None of anything else."""
+    func = node.func if isinstance(node, ast.Call) else None
+    is_added = isinstance(func, ast.Attribute) and func.attr in ("append", "insert", "appendleft") and isinstance(func.value, ast.Name)
+    return (last_name(func.value), node.args[-1]) if is_added and node.args else None  # type: ignore[union-attr, attr-defined]
 
 
 def joined(parents: Sequence[ast.AST]) -> ast.AST | None:

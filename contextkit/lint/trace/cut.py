@@ -7,6 +7,7 @@ are taken over without being parsed again. Knows nothing of rules.
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -123,7 +124,7 @@ def _near(model: str, n_rows: int) -> Model | None:
     names = (model, bare, bare.replace(".", "-"))
     exact = next((MODELS[name] for name in names if name in MODELS), None)
     rows = sorted(MODELS, key=len, reverse=True)
-    dated = (MODELS[row] for row in rows for name in names if name.startswith(f"{row}-") and _is_date(name[len(row) :]))
+    dated = (MODELS[row] for row in rows for name in names if name.startswith(row) and _is_date(name[len(row) :]))
     return exact or next(dated, None)
 
 
@@ -134,11 +135,15 @@ def is_one_model(one: Model, other: Model) -> bool:
     (True, False)
     """
     short, long = sorted((one.name, other.name), key=len)
-    return one is other or short == long or (long.startswith(f"{short}-") and _is_date(long[len(short) :]))
+    return one is other or short == long or (long.startswith(short) and _is_date(long[len(short) :]))
+
+
+_DATE = re.compile(r"-latest|-preview|(?:[-@](?:\d{3,8}|\d{4}-\d\d-\d\d|\d\d-\d\d))?(?:[-@]v\d+)?(?::\d+)?")
+"""A date or a release behind a model's name: `-20250929`, `-2025-08-07`, `@20250929-v1:0`, `-001`; not `-6`, which is another model's."""
 
 
 def _is_date(rest: str) -> bool:
-    return rest.strip("-@:").replace("-", "").replace(":", "").replace("v", "").isdigit() or rest in ("-latest", "-preview")
+    return _DATE.fullmatch(rest) is not None
 
 
 _STAND_INS = {

@@ -86,6 +86,8 @@ _METHODS = frozenset({"create", "completion", "acompletion", "stream"})
 _HOPS = 4
 _ASKING = frozenset({"getattr", "hasattr", "isinstance", "bool"})
 _DUMPING = frozenset({"model_dump", "dict", "to_dict", "model_dump_json"})
+_CLOSING: dict[type, str] = {ast.Call: ")", ast.Subscript: "]"}
+"""Type of an expression → how it ends as it is written."""
 _MESSAGE = "input and output are taken over from `{}`, its cached counters are not: they will read as 0"
 _LEAST_TOKENS = 4000
 _FAR_TOO_FEW = 0.3
@@ -226,9 +228,6 @@ def _keeps_more(function: AnyFunction, source: str, view: View) -> bool:
         return True
     given = (value for part in walk(function) for value in _handed_on(part) if value is not None)
     return any(_ends_alike(value, source) and ast.unparse(value) == source for value in given)
-
-
-_CLOSING: dict[type, str] = {ast.Call: ")", ast.Subscript: "]"}
 
 
 def _ends_alike(value: ast.expr, source: str) -> bool:

@@ -45,9 +45,9 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, compacts, content_writes, last_name, messages_of, model_calls
-from contextkit.lint.rules.tails import is_abridged, is_end, is_on_its_way, parts_of
+from contextkit.lint.rules.tails import appended, is_abridged, is_end, is_on_its_way, lists_in, parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import made_from, walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.blocks import text_of
 from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
@@ -164,30 +164,18 @@ def _both_say(node: ast.IfExp, names: dict[str, bool]) -> bool:
 
 def _both_add(node: ast.If, names: dict[str, bool], view: View) -> bool:
     """Whether either branch appends the message to one list, which is given back or sent."""
-    added = [[_appended(part) for statement in way for part in walk(statement)] for way in (node.body, node.orelse)]
+    added = [[appended(part) for statement in way for part in walk(statement)] for way in (node.body, node.orelse)]
     lists = [{name for name, said in filter(None, way) if _mentions(said, names)} for way in added]
     both, function = lists[0] & lists[1], view.function()
     if not both or function is None or len(node.body) > 1 or len(node.orelse) > 1:
         return False
     given = [one.value for one in view.nodes(function, ast.Return) if one.value is not None]
     sent = [one.value for call in model_calls(function, view) for one in call.keywords]
-    return any(isinstance(part, ast.Name) and part.id in both for one in (*given, *sent) for part in _lists_in(one))
-
-
-def _appended(node: ast.AST) -> tuple[str, ast.expr] | None:
-    """List and item of `out.append(item)`."""
-    func = node.func if isinstance(node, ast.Call) else None
-    is_added = isinstance(func, ast.Attribute) and func.attr in ("append", "insert", "appendleft") and isinstance(func.value, ast.Name)
-    return (last_name(func.value), node.args[-1]) if is_added and node.args else None  # type: ignore[union-attr, attr-defined]
+    return any(isinstance(part, ast.Name) and part.id in both for one in (*given, *sent) for part in lists_in(one))
 
 
 def _mentions(node: ast.expr, names: dict[str, bool]) -> bool:
     return any(isinstance(part, ast.Name) and part.id in names for part in walk(node))
-
-
-def _lists_in(node: ast.AST) -> list[ast.AST]:
-    """The lists that one is made from: `out` of `[system, *out[::-1]]`, not of a text that is joined."""
-    return [inner for part in parts_of(node) for inner in ([part, *made_from(part)])]
 
 
 _UP_TO = (":-", ": -")

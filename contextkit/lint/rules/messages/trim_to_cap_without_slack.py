@@ -45,9 +45,9 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import cuts
 from contextkit.lint.rules.syntax import AnyFunction, inside, last_name, model_calls
-from contextkit.lint.rules.tails import parts_of
+from contextkit.lint.rules.tails import appended, lists_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import made_from, walk
+from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
@@ -154,11 +154,9 @@ def _is_over(test: ast.expr, sums: set[str]) -> bool:
 
 
 def _keeps(node: ast.AST, item: str) -> str:
-    """The list of `kept.append(message)`, `kept.insert(0, message)`."""
-    func = node.func if isinstance(node, ast.Call) else None
-    is_added = isinstance(func, ast.Attribute) and func.attr in ("append", "insert", "appendleft") and isinstance(func.value, ast.Name)
-    given = node.args[-1] if is_added and isinstance(node, ast.Call) and node.args else None
-    return last_name(func.value) if isinstance(func, ast.Attribute) and isinstance(given, ast.Name) and given.id == item else ""
+    """The list that the message is put into."""
+    held, given = appended(node) or ("", None)
+    return held if isinstance(given, ast.Name) and given.id == item else ""
 
 
 def _is_given(kept: set[str], function: AnyFunction, view: View) -> bool:
@@ -166,7 +164,7 @@ def _is_given(kept: set[str], function: AnyFunction, view: View) -> bool:
     back = [one.value for one in view.nodes(function, ast.Return) if one.value is not None and not isinstance(one.value, ast.Tuple)]
     sent = [one.value for call in model_calls(function, view) for one in call.keywords]
     stored = [one.value for one in view.nodes(function, ast.Assign) if view.is_history(one.targets[0])]
-    lists = [inner for value in (*back, *sent, *stored) for part in parts_of(value) for inner in (part, *made_from(part))]
+    lists = (part for value in (*back, *sent, *stored) for part in lists_in(value))
     return any(isinstance(one, ast.Name) and one.id in kept for one in lists)
 
 

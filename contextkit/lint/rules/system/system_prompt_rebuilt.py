@@ -93,8 +93,9 @@ _WHERE_MISSING = re.compile(r"_or_(?:re)?(?:build|make|render|create|generate|co
 def _rebuilt(call: ast.Call, view: View) -> Iterator[Hit]:
     function = view.function()
     name = last_name(call.func)
-    is_path = function and _PATHS.search(function.name) and not _WHERE_MISSING.search(function.name)
-    if function and is_path and _BUILDS.match(name) and not _is_where_missing(call, view):
+    if function is None or not _PATHS.search(function.name) or _WHERE_MISSING.search(function.name):
+        return
+    if _BUILDS.match(name) and not _is_where_missing(call, view):
         yield Hit(call, f"{name}() makes the system prompt anew in {function.name}(): the session goes on under another one")
 
 
