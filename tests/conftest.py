@@ -28,9 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The profile `laws`, taken by the tests that ask for it: `settings.get_profile("laws")`."""
+    """Set the default profile of property tests, and the profile `laws` of those over whole conversations.
+
+    Neither has a deadline: a test must not fail because the machine is busy.
+    """
+    is_full = config.getoption("--full")
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-    settings.register_profile("laws", max_examples=EXAMPLES[config.getoption("--full")], deadline=None, suppress_health_check=slow)
+    settings.register_profile("laws", max_examples=EXAMPLES[is_full], deadline=None, suppress_health_check=slow)
+    settings.register_profile("properties", max_examples=500 if is_full else 30, deadline=None, suppress_health_check=slow)
+    settings.load_profile("properties")
 
 
 def pytest_xdist_auto_num_workers() -> int:

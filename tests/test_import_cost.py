@@ -1,4 +1,4 @@
-"""`import contextkit` is cheap: it brings in no heavy package and takes a few milliseconds; linting source waits for no adapter."""
+"""`import contextkit` imports no heavy package, and linting source imports no adapter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import pytest
 
 HEAVY = {"anthropic", "openai", "numpy", "starlette", "rich", "pydantic", "tiktoken", "genai_prices", "httpx", "httpx2"}
 ADAPTERS = (".messages", ".chat", ".responses", ".generate", ".converse")
-LIMIT_SECONDS = 0.060
 
 MODULES = "import sys; import contextkit; import json; print(json.dumps(sorted(sys.modules)))"
-SECONDS = "import time; start = time.perf_counter(); import contextkit; print(time.perf_counter() - start)"
 
 
 def fresh_interpreter(code: str) -> str:
@@ -24,11 +22,6 @@ def test_the_import_brings_in_no_heavy_package() -> None:
     before = set(json.loads(fresh_interpreter(MODULES.replace("import contextkit; ", ""))))  # what site-packages start by themselves
     after = set(json.loads(fresh_interpreter(MODULES)))
     assert HEAVY & {name.partition(".")[0] for name in after - before} == set()
-
-
-def test_the_import_takes_a_few_milliseconds() -> None:
-    seconds = min(float(fresh_interpreter(SECONDS)) for _ in range(7))  # of noisy runs, the quietest
-    assert seconds < LIMIT_SECONDS
 
 
 @pytest.mark.parametrize("statement", ["from contextkit.errors import ContextKitError", "import contextkit.models"])
