@@ -3,7 +3,7 @@
     ContextKitError
     ├── UsageError               the calling code must change
     │   ├── NotSerialisable          a value has no single JSON form
-    │   ├── UnknownModel             the model table or the price table has no such row
+    │   ├── UnknownModel             the price table has no such row, or a provider has no such model
     │   ├── HeadChanged              system or tools differ from what the log stored
     │   ├── InvalidTool              a tool, or a set of tools, cannot be described to a model
     │   ├── InvalidCall              a call is unknown, already answered, or still open
@@ -59,7 +59,7 @@ class NotSerialisable(UsageError):
 
 
 class UnknownModel(UsageError):
-    """No row for this model, so its rules or prices would be a guess."""
+    """The price table has no row for this model, or a model of this name is not offered here."""
 
 
 class HeadChanged(UsageError):

@@ -1,19 +1,23 @@
 """The one table of models: cache rules, minima and what each model accepts.
 
 Takes a model name, gives its row. A difference between models is a cell here, never a branch elsewhere. Each row carries its source.
-Knows nothing of prices.
+A name without a row gets the rules of its nearest relative, graded `ASSUMED`. Knows nothing of prices.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from contextkit.errors import UnknownModel
+
+
+class AssumedModelWarning(UserWarning):
+    """The model table has no row for this model, so the rules of its nearest relative are assumed; the text says which and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Model:
     """What is true of one model."""
 
     name: str
-    """As sent in requests; a dated alias (`claude-opus-4-5-20251101`) has a row of its own."""
+    """As sent in requests."""
     provider: str
     """`anthropic`, `openai`, `google`, `aws`, `deepseek`, …: the id prices are looked up under."""
     cache: str
@@ -52,7 +56,8 @@ class Model:
     binds_thinking: bool
     """Whether returned thinking is checked against the conversation before it."""
     confidence: str
-    """`DOC`, `SDK` or `ISSUE`; `UNSURE` where a cell of the row is inferred: the comment behind the row says which."""
+    """`DOC`, `SDK` or `ISSUE`; `UNSURE` where a cell of the row is inferred: the comment behind the row says which; `ASSUMED` where the
+    whole row is that of another model, which `source` names."""
     source: str
     """Where the row comes from: keys of `SOURCES`, divided by blanks, or the user's own words."""
     accepts_message_effort: bool = False
@@ -61,6 +66,13 @@ class Model:
     """Whether a tool may be called with free text, or text of a grammar (CUSTOM)."""
     accepts_tool_search: bool = False
     """Whether the model can ask the caller for tools (SEARCH)."""
+    retired_on: str = ""
+    """ISO date of the last day on which its provider serves it, as announced; may lie ahead. Empty where none is announced (RETIRE)."""
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the table has no row for this name, so that the rules are those of its nearest relative; `source` names it."""
+        return self.confidence == "ASSUMED"
 
 
 SOURCES: Mapping[str, str] = MappingProxyType({
@@ -89,6 +101,12 @@ SOURCES: Mapping[str, str] = MappingProxyType({
     "FW": "https://docs.fireworks.ai/guides/prompt-caching.md",
     "LL": "PyPI litellm 1.109.1, litellm/model_prices_and_context_window_backup.json",
     "GP": "PyPI genai-prices 0.2.3, genai_prices/data.py",
+    "SDKA": "anthropic 2.13.0, anthropic/_data/deprecated_models.py, anthropic/types/model.py",
+    "SDKO": "openai 3.57.0, openai/types/shared/chat_model.py, responses_model.py",
+    "GNEW": "https://ai.google.dev/gemini-api/docs/pricing, read 2026-11-24",
+    "RETIRE": "https://platform.claude.com/docs/en/about-claude/model-deprecations, https://developers.openai.com/api/docs/deprecations",
+    "PC25": "https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching, read 2025-10: models of 2024 and 2025",
+    "QWEN": "https://www.alibabacloud.com/help/en/model-studio/context-cache",
 })
 """What the short keys in `Model.source` stand for."""
 
@@ -133,6 +151,16 @@ _CLAUDE: tuple[tuple[Any, ...], ...] = (
     ("claude-haiku-4-5",          4096, 200_000, OLD, Y, Y, N, Y, N, "DOC", "LL PC GP"),
     ("claude-haiku-4-5-20251001", 4096, 200_000, OLD, Y, Y, N, Y, N, "DOC", "LL PC GP"),
     ("claude-mythos-preview",     2048, M1,      NEW, N, N, N, N, N, "UNSURE", "LL PC"),  # minimum: PC 2048, LL 512; window assumed
+    ("claude-opus-4-1",           1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-opus-4-0",           1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-opus-4",             1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-sonnet-4-0",         1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-sonnet-4",           1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-7-sonnet",         1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-5-sonnet",         1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-5-haiku",          2048, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-opus",             1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-haiku",            2048, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
 )  # fmt: skip
 
 _GPT_COLUMNS = ("name", "cache", "granularity_tokens", "ttls_seconds", "default_ttl_seconds", "window_tokens", "confidence", "source")
@@ -145,32 +173,61 @@ _GPT_ALL: dict[str, Any] = {
 _MARKS = ("breakpoints", 1, (1800, 43200), 1800)
 _GPT55 = ("implicit", 2048, (86400,), 86400)
 _OLDER = ("implicit", 128, (600, 86400), 86400)
+_NEVER = ("implicit", 1, (600,), 600)
+"""Models of OpenAI that cache nothing: their minimum is what no prompt reaches."""
 _GPT: tuple[tuple[Any, ...], ...] = (
+    ("gpt-6.2-sol", *_MARKS, K1050, "UNSURE", "OPC SDKO"),  # window assumed from its family, here and in the two below
+    ("gpt-6.2-astra", *_MARKS, K1050, "UNSURE", "OPC SDKO"),
+    ("gpt-6.2-astra-law", *_MARKS, K1050, "UNSURE", "OPC SDKO"),
     ("gpt-6.1-sol", *_MARKS, K1050, "DOC", "LL OPC OPT GP"),
     ("gpt-6.1-terra", *_MARKS, K1050, "DOC", "LL OPC OPT GP"),
     ("gpt-6-astra", *_MARKS, K1050, "DOC", "LL OPC OPT GP"),
     ("gpt-6-sol", *_MARKS, K1050, "DOC", "LL OPC OPT GP"),
     ("gpt-6-luna", *_MARKS, K1050, "DOC", "LL OPC OPT GP"),
     ("gpt-6-rosalind", *_MARKS, K1050, "UNSURE", "LL OPC OPT"),  # window assumed from its family
+    ("gpt-6-cyber", *_MARKS, K1050, "UNSURE", "OPC SDKO GP"),  # window assumed from its family
     ("gpt-5.6-sol", *_MARKS, K1050, "DOC", "LL OPC OPT GP"),
     ("gpt-5.6-terra", *_MARKS, K1050, "DOC", "LL OPC OPT GP"),
     ("gpt-5.6-luna", *_MARKS, K1050, "DOC", "LL OPC OPT GP"),
     ("gpt-5.6-cyber", *_MARKS, K1050, "UNSURE", "LL OPC OPT"),  # window assumed from its family
     ("gpt-5.5", *_GPT55, M1, "DOC", "LL OPC GP"),
+    ("gpt-5.5-pro", *_GPT55, M1, "DOC", "OPC GP SDKO"),
     ("gpt-5.4", *_OLDER, K1050, "DOC", "LL OPC GP"),
     ("gpt-5.4-mini", *_OLDER, 400_000, "DOC", "LL OPC GP"),
     ("gpt-5.4-nano", *_OLDER, 400_000, "DOC", "LL OPC GP"),
+    ("gpt-5.4-pro", *_OLDER, K1050, "DOC", "OPC GP"),
+    ("gpt-5.3-codex", *_OLDER, 400_000, "DOC", "OPC GP"),
+    ("gpt-5.3-codex-spark", *_OLDER, 128_000, "UNSURE", "OPC"),  # window assumed; seen in Codex rollouts only
+    ("gpt-5.3-chat-latest", *_OLDER, 128_000, "DOC", "OPC GP SDKO"),
     ("gpt-5.2", *_OLDER, 400_000, "DOC", "LL OPC GP"),
+    ("gpt-5.2-pro", *_OLDER, 400_000, "DOC", "OPC GP SDKO"),
+    ("gpt-5.2-chat-latest", *_OLDER, 400_000, "DOC", "OPC GP SDKO"),
     ("gpt-5.1", *_OLDER, 400_000, "DOC", "LL OPC GP"),
+    ("gpt-5.1-codex", *_OLDER, 400_000, "DOC", "OPC GP SDKO"),
+    ("gpt-5.1-codex-max", *_OLDER, 400_000, "DOC", "OPC GP SDKO"),
+    ("gpt-5.1-codex-mini", *_OLDER, 400_000, "DOC", "OPC GP"),
+    ("gpt-5.1-chat-latest", *_OLDER, 400_000, "DOC", "OPC GP SDKO"),
     ("gpt-5", *_OLDER, 400_000, "DOC", "LL OPC GP"),
+    ("gpt-5-codex", *_OLDER, 400_000, "DOC", "OPC GP SDKO"),
+    ("gpt-5-pro", *_OLDER, 400_000, "DOC", "OPC GP SDKO"),
+    ("gpt-5-chat-latest", *_OLDER, 400_000, "DOC", "OPC GP SDKO"),
     ("gpt-5-mini", *_OLDER, 400_000, "DOC", "LL OPC GP"),
     ("gpt-5-nano", *_OLDER, 400_000, "DOC", "LL OPC GP"),
     ("gpt-4.1", *_OLDER, M1, "DOC", "LL OPC GP"),
     ("gpt-4.1-mini", *_OLDER, M1, "DOC", "LL OPC GP"),
+    ("gpt-4.1-nano", *_OLDER, M1, "DOC", "OPC GP SDKO"),
     ("gpt-4o", *_OLDER, 128_000, "DOC", "LL OPC GP"),
+    ("gpt-4o-2024-05-13", *_OLDER, 128_000, "DOC", "OPC GP SDKO"),
     ("gpt-4o-mini", *_OLDER, 128_000, "DOC", "LL OPC GP"),
     ("o3", *_OLDER, 200_000, "DOC", "LL OPC GP"),
     ("o4-mini", *_OLDER, 200_000, "DOC", "LL OPC GP"),
+    ("o3-mini", *_OLDER, 200_000, "DOC", "OPC GP SDKO"),
+    ("o1", *_OLDER, 200_000, "DOC", "OPC GP SDKO"),
+    ("codex-mini-latest", *_OLDER, 200_000, "DOC", "OPC GP SDKO"),
+    ("chatgpt-4o-latest", *_OLDER, 128_000, "DOC", "OPC GP SDKO"),
+    ("gpt-4-turbo", *_NEVER, 128_000, "DOC", "OPC GP SDKO"),
+    ("gpt-4", *_NEVER, 8_192, "DOC", "OPC GP SDKO"),
+    ("gpt-3.5-turbo", *_NEVER, 16_385, "DOC", "OPC GP SDKO"),
 )
 
 _GEMINI_COLUMNS = ("name", "min_tokens", "window_tokens")
@@ -179,17 +236,22 @@ _GEMINI_COLUMNS = ("name", "min_tokens", "window_tokens")
 _GEMINI_ALL: dict[str, Any] = {
     "provider": "google", "cache": "implicit", "granularity_tokens": 1, "ttls_seconds": (300,), "default_ttl_seconds": 300,
     "tokenizer": "bytes", "bytes_per_token": 4.0, "accepts_prefill": N, "accepts_forced_choice": Y, "accepts_mid_system": N,
-    "strips_thinking": N, "binds_thinking": N, "confidence": "UNSURE", "source": "GEM LL GP",
+    "strips_thinking": N, "binds_thinking": N, "confidence": "UNSURE", "source": "GEM LL GP GNEW",
 }  # fmt: skip
 _GEMINI: tuple[tuple[Any, ...], ...] = (
     ("gemini-4-argon", 4096, 1_048_576),
+    ("gemini-4-neon", 4096, 1_048_576),  # minimum and window assumed from its family
+    ("gemini-4-carbon", 4096, 1_048_576),  # window assumed from its family, as the next one's
+    ("gemini-4-hydrogen", 4096, 1_048_576),
     ("gemini-3.8-flash", 4096, M1),
     ("gemini-3.7-flash", 4096, M1),
     ("gemini-3.6-flash", 4096, M1),
     ("gemini-3.5-flash", 4096, M1),
+    ("gemini-3.5-flash-lite", 4096, M1),  # minimum assumed from 3.5-flash
     ("gemini-3.1-pro-preview", 4096, 1_048_576),
     ("gemini-2.5-pro", 2048, 1_048_576),
     ("gemini-2.5-flash", 2048, 1_048_576),
+    ("gemini-2.5-flash-lite", 2048, M1),
 )
 
 _NOVA_COLUMNS = ("name", "window_tokens")
@@ -214,12 +276,15 @@ _OTHER_ALL: dict[str, Any] = {
 }  # fmt: skip
 _BILLED, _XAI, _HOUR = ("billed", 256, 256, (300, 3600), 300), ("implicit", 128, 128, (300,), 300), ("units", 0, 1, (3600,), 3600)
 _ANY, _GROQ = ("implicit", 0, 1, (300,), 300), ("implicit", 0, 1, (7200,), 7200)
+_QWEN = ("implicit", 1024, 1, (300,), 300)
+"""What is cached unasked; marks are written by another kind of request, which has no row."""
 _OTHERS: tuple[tuple[Any, ...], ...] = (
     ("deepseek-flash", "deepseek", *_HOUR, M1, "DS GP"),
     ("deepseek-v4-pro", "deepseek", *_HOUR, M1, "DS GP"),
     ("kimi-k3", "moonshotai", *_BILLED, 1_048_576, "KIMI GP"),
     ("kimi-k3.1-pro", "moonshotai", *_BILLED, 1_048_576, "KIMI GP"),
     ("kimi-k2.7-code", "moonshotai", "implicit", 256, 256, (300,), 300, 262_144, "KIMI GP"),
+    ("kimi-k2.6", "moonshotai", "implicit", 256, 256, (300,), 300, 262_144, "KIMI GP"),
     ("grok-4.7", "x-ai", *_XAI, 500_000, "XAI GP"),
     ("grok-4.6", "x-ai", *_XAI, 500_000, "XAI GP"),
     ("grok-4.5", "x-ai", *_XAI, 500_000, "XAI GP"),
@@ -228,11 +293,19 @@ _OTHERS: tuple[tuple[Any, ...], ...] = (
     ("openai/gpt-oss-20b", "groq", *_GROQ, 131_072, "GROQ GP"),
     ("mistral-large-4", "mistral", *_ANY, 1_048_576, "MIS GP"),
     ("mistral-medium-3-5", "mistral", *_ANY, 262_144, "MIS GP"),
+    ("mistral-small-latest", "mistral", *_ANY, 131_072, "MIS GP"),  # window assumed
     ("GLM-5.3", "zai", *_ANY, M1, "ZAI GP"),
     ("GLM-5.3-Flash", "zai", *_ANY, M1, "ZAI GP"),
+    ("GLM-5.2", "zai", *_ANY, M1, "ZAI GP"),
+    ("qwen3.8-max", "dashscope", *_QWEN, M1, "QWEN LL"),  # windows assumed
+    ("qwen3.8-flash", "dashscope", *_QWEN, M1, "QWEN LL"),
+    ("qwen3.7-max", "dashscope", *_QWEN, M1, "QWEN LL"),
     ("accounts/fireworks/models/deepseek-v4p1-flash", "fireworks", *_ANY, M1, "FW GP"),  # window of DeepSeek's own
     ("accounts/fireworks/models/kimi-k2p7-code", "fireworks", *_ANY, 262_144, "FW GP"),
     ("accounts/fireworks/models/glm-5p3", "fireworks", *_ANY, M1, "FW GP"),  # window of Z.ai's own
+    ("accounts/fireworks/models/deepseek-v4-flash", "fireworks", *_ANY, 1_040_000, "FW GP"),
+    ("accounts/fireworks/models/glm-5p2", "fireworks", *_ANY, 1_040_000, "FW GP"),
+    ("accounts/fireworks/models/gpt-oss-120b", "fireworks", *_ANY, 131_072, "FW GP"),
 )
 _MESSAGE_EFFORT = ("claude-fable-5-1", "claude-mythos-5-1", "claude-opus-5", "claude-opus-5-5", "claude-sonnet-5-5")
 """Claude models that take an effort from one message on (MIDSYS)."""
@@ -244,6 +317,26 @@ _CLAUDE_ON_BEDROCK = (
     "claude-opus-5-5", "claude-opus-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1", "claude-opus-4-8", "claude-opus-4-7",
 )
 """Claude models that Bedrock serves with the rules of their own rows, as `anthropic.` and the name (BED)."""
+_RETIRED = {
+    "2025-10-28": ("claude-3-5-sonnet",),
+    "2026-01-05": ("claude-3-opus",),
+    "2026-02-12": ("codex-mini-latest",),
+    "2026-02-17": ("chatgpt-4o-latest",),
+    "2026-02-19": ("claude-3-7-sonnet", "claude-3-5-haiku"),
+    "2026-04-20": ("claude-3-haiku",),
+    "2026-06-15": ("claude-opus-4", "claude-opus-4-0", "claude-sonnet-4", "claude-sonnet-4-0"),
+    "2026-06-30": ("claude-mythos-preview",),
+    "2026-07-23": ("gpt-5.1-codex", "gpt-5.1-chat-latest", "gpt-5-chat-latest"),
+    "2026-08-05": ("claude-opus-4-1",),
+    "2026-08-10": ("gpt-5.3-chat-latest", "gpt-5.2-chat-latest"),
+    "2026-10-23": ("gpt-4.1-nano", "o4-mini", "o3-mini", "o1", "gpt-4o-2024-05-13", "gpt-4-turbo", "gpt-4", "gpt-3.5-turbo"),
+    "2026-11-30": ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929"),
+    "2026-12-11": ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o3"),
+    "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
+    "2027-01-22": ("claude-opus-4-5", "claude-opus-4-5-20251101"),
+    "2027-04-01": ("gpt-5.4-nano", "gpt-5.1"),
+}
+"""Last day of service → models (SDKA, SDKO, RETIRE)."""
 
 
 def _rows(columns: tuple[str, ...], shared: dict[str, Any], rows: tuple[tuple[Any, ...], ...]) -> dict[str, Model]:
@@ -260,6 +353,8 @@ _MODELS = (
 _MODELS |= {name: replace(_MODELS[name], accepts_message_effort=True) for name in _MESSAGE_EFFORT}
 _MODELS |= {name: replace(_MODELS[name], accepts_custom_tools=True) for name in _CUSTOM_TOOLS}
 _MODELS |= {name: replace(_MODELS[name], accepts_tool_search=True) for name in _TOOL_SEARCH}
+_MODELS |= {row[0]: replace(_MODELS[row[0]], min_tokens=row[5] - 1) for row in _GPT if row[1:5] == _NEVER}
+_MODELS |= {name: replace(_MODELS[name], retired_on=date) for date, names in _RETIRED.items() for name in names}
 _MODELS |= {
     f"anthropic.{name}": replace(_MODELS[name], name=f"anthropic.{name}", provider="aws", source=f"{_MODELS[name].source} BED")
     for name in _CLAUDE_ON_BEDROCK
@@ -285,33 +380,59 @@ def is_of_another(name: str, model: Model) -> bool:
     >>> [is_of_another(name, model_named("claude-opus-4-5")) for name in ("claude-opus-4-5-20251101", "claude-sonnet-4-5", "any")]
     [False, True, False]
     """
-    plain = _DATED.sub("", name)
-    return plain in MODELS and plain != _DATED.sub("", model.name)
+    row = find_model(name)
+    return row is not None and _undated(row.name) != _undated((find_model(model.name) or model).name)
 
 
-_DATED = re.compile(r"-20\d{6}$|-20\d\d-\d\d-\d\d$")
-"""How a snapshot is told from its model: `-20251101` (Anthropic), `-2026-03-05` (OpenAI)."""
+def model_named(name: str, provider: str = "") -> Model:
+    """Return the row of a model, or one made after its nearest relative; raises for no string.
 
+    In this order: the row of this name; the row of this name in another spelling (case, vendor's prefix, date, `-latest`, release of a
+    host); the row that shares the most leading parts of the name, the newest of equals; the newest row of the vendor; the newest row of
+    `provider`, an id as in `Model.provider`; a row of cautious rules. The last four are graded `ASSUMED`, and their `source` names the row
+    they were made after. The row has the name asked for. Raises `UnknownModel` for what is no string.
 
-def model_named(name: str) -> Model:
-    """The row of `name`, exactly as sent in requests.
-
-    Raises `UnknownModel`, naming the closest rows and how to add one.
-
-    >>> model_named("claude-opus-4-7").min_tokens
-    2048
+    >>> model_named("claude-opus-4-7").min_tokens, model_named("us.anthropic.claude-opus-4-7-v1:0").confidence
+    (2048, 'DOC')
+    >>> model_named("claude-opus-5-9").source
+    'assumed after claude-opus-5-5: no row for this name'
     """
     if not isinstance(name, str):
         raise UnknownModel(f"a model is named by a string, not {type(name).__name__}")
-    if name in MODELS:
-        return MODELS[name]
-    close = difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4)
-    near = f"; close to {', '.join(close)}" if close else ""
-    example = close[0] if close else next(iter(MODELS))
-    raise UnknownModel(
-        f"no row for model {name!r} in contextkit.models{near}: add one with register(Model(...)), or, where it has the rules of a known "
-        f"model, register(dataclasses.replace(model_named({example!r}), name={name!r}))"
-    )
+    known = MODELS.get(name)
+    if known is not None:
+        return known
+    if len(name) > _LONGEST_NAME:  # never cached: the name itself is what would fill memory
+        return replace(_resolved(name[:_LONGEST_NAME], provider, _state()), name=name)
+    return _resolved(name, provider, _state())
+
+
+def find_model(name: str) -> Model | None:
+    """Return the table's own row of a model under any spelling of its name, None where there is none and rules would be assumed.
+
+    The row has the name it has in the table, so that two spellings of one model can be compared.
+
+    >>> find_model("anthropic/claude-opus-4.5").name, find_model("gpt-7-foo")
+    ('claude-opus-4-5', None)
+    """
+    return MODELS.get(name) or (_found(name, _state()) if len(name) <= _LONGEST_NAME else None)
+
+
+def assumption(model: Model, way: str = "") -> str:
+    """Say, for an assumed row, what was assumed and how to register the model's own rules: `way`, or what a program can do.
+
+    >>> assumption(model_named("claude-opus-5-9"))[:77]
+    "no rules are known for model 'claude-opus-5-9': assumed after claude-opus-5-5"
+    """
+    name = model.name if len(model.name) <= 80 else f"{model.name[:77]}..."
+    after = model.source.removeprefix("assumed").partition(":")[0].strip() or "cautious rules"
+    return f"no rules are known for model {name!r}: assumed {after}. {way or _REGISTERING}"
+
+
+_REGISTERING = (
+    "To give its own, add a [[models]] row to a TOML file and name the file with contextkit.register_models(path), in the environment "
+    'variable CONTEXTKIT_MODELS, or in pyproject.toml: [tool.contextkit] models = "models.toml"'
+)
 
 
 def register(model: Model) -> None:
@@ -323,3 +444,167 @@ def register(model: Model) -> None:
     128
     """
     _MODELS[model.name] = model
+    _REGISTERED[0] += 1
+
+
+# Names ---------------------------------------------------------------------------------------------------------------------
+
+_LONGEST_NAME = 256
+"""Characters of a name that are compared; no provider has longer ones."""
+_REGISTERED = [0]
+"""How often a row was registered: what was looked up before may be another row now."""
+_ON_BEDROCK = re.compile(
+    r"^(?:(?:us|eu|apac|global|us-gov|au|ca|jp|regional)\.)?"
+    r"(?:anthropic|amazon|meta|mistral|openai|deepseek|qwen|moonshotai|moonshot|zai|google|cohere|ai21|writer|nvidia|minimax)\."
+)
+"""How Bedrock names a model: region of the profile, vendor, name (PROF)."""
+_DATE = re.compile(
+    r"(?:[-@](?:20\d{6}|20\d\d-\d\d-\d\d|\d\d-\d\d|\d\d-20\d\d|\d{4}|00\d|default))?"
+    r"(?:[-@](?:latest|preview))?(?:[-@]v\d+)?(?::\d+)?$"
+)
+"""A snapshot or release behind a name: `-20251101`, `@20251101`, `-2026-04-23`, `-0613`, `-latest`, `-v1:0`, `-001`; not `-6`."""
+_TAG = re.compile(r"(?::[a-z][a-z-]*|\[\w+\])$")
+"""What a router or a client puts behind a name: `:free`, `:nitro`, `[1m]`."""
+_FINE_TUNED = re.compile(r"^ft:([^:]+)(?::.*)?$")
+"""`ft:gpt-4o-mini-2024-07-18:organisation::id`."""
+_VERSION_FIRST = re.compile(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)$")
+"""`claude-4.6-sonnet` for `claude-sonnet-4-6` (OpenRouter)."""
+_ALIASES = {
+    "gpt-5-6": "gpt-5.6-sol",  # GP
+    "gpt-35-turbo": "gpt-3.5-turbo",  # Azure's spelling
+    "gemini-pro": "gemini-3.1-pro-preview",  # with -latest, as the two below: GP
+    "gemini-flash": "gemini-3.8-flash",
+    "gemini-flash-lite": "gemini-3.5-flash-lite",
+}
+"""Other names of a model, spelled as `_spellings` ends."""
+_SYNONYMS = {
+    "chatgpt": "gpt", "davinci": "gpt", "moonshot": "kimi", "mixtral": "mistral", "magistral": "mistral", "codestral": "mistral",
+    "ministral": "mistral", "devstral": "mistral", "pixtral": "mistral", "voxtral": "mistral",
+}  # fmt: skip
+"""Part of a name → the vendor's word that rows have."""
+_VENDORS = {
+    "claude": "anthropic", "opus": "anthropic", "sonnet": "anthropic", "haiku": "anthropic", "fable": "anthropic", "mythos": "anthropic",
+    "gpt": "openai", "codex": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "gemini": "google", "nova": "aws",
+    "deepseek": "deepseek", "kimi": "moonshotai", "grok": "x-ai", "mistral": "mistral", "glm": "zai", "qwen": "dashscope",
+}  # fmt: skip
+"""Where a name begins to say what model it is → whose it is; what stands before is a deployment's own words."""
+_HOSTS = {"azure": "openai", "azure-openai": "openai", "bedrock": "aws", "vertex": "google", "vertex_ai": "google"}
+"""Other names for a provider, as logs have them."""
+_CAUTIOUS = Model(
+    name="", provider="", cache="implicit", min_tokens=1024, granularity_tokens=128, ttls_seconds=(300,), default_ttl_seconds=300,
+    window_tokens=128_000, tokenizer="bytes", bytes_per_token=4.0, accepts_prefill=N, accepts_forced_choice=Y, accepts_mid_system=N,
+    strips_thinking=N, binds_thinking=N, confidence="ASSUMED", source="assumed: no row for this name, and none that is near it",
+)  # fmt: skip
+"""Rules of a model of which nothing is known: cached unasked, as at most hosts, for the shortest lifetime any of them publishes."""
+
+
+def _state() -> tuple[int, int]:
+    return _REGISTERED[0], len(MODELS)
+
+
+@lru_cache(maxsize=1024)
+def _resolved(name: str, provider: str, state: tuple[int, int]) -> Model:
+    """The row behind a name that has none; `state` changes with the table."""
+    is_bedrock = bool(_ON_BEDROCK.match(name.lower())) or name.startswith("arn:aws")
+    row = _found(name, state)
+    if row is not None:
+        return replace(row, name=name, provider="aws" if is_bedrock else row.provider)
+    owner = "aws" if is_bedrock else _HOSTS.get(provider, provider)
+    near = _nearest(name, state) or (_newest(owner, state) if owner != "openai" else None)
+    if near is None:  # many hosts speak OpenAI's formats: a model unlike any of its own is not sent the fields of its newest
+        return replace(_CAUTIOUS, name=name, provider=owner if owner in ("aws", "openai") else "")
+    source = f"assumed after {near.name}: no row for this name"
+    return replace(
+        near, name=name, provider="aws" if is_bedrock else near.provider, confidence="ASSUMED", source=source, retired_on=""
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _found(name: str, state: tuple[int, int]) -> Model | None:
+    index = _index(state)
+    return next((index[spelling] for spelling in _spellings(name) if spelling in index), None)
+
+
+@lru_cache(maxsize=2)
+def _index(state: tuple[int, int]) -> dict[str, Model]:
+    """Every row by its spelling; a vendor's own row before that of a host."""
+    rows = sorted(MODELS.values(), key=lambda row: bool(_ON_BEDROCK.match(row.name)))
+    index: dict[str, Model] = {}
+    for row in rows:
+        index.setdefault(_key(row.name), row)
+        if "/" not in row.name:  # a host's own row, `openai/gpt-oss-120b`, says nothing of the same model elsewhere
+            index.setdefault(_key(_bare(row.name)), row)
+    return index
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[._ ]", "-", name.lower())
+
+
+def _bare(name: str) -> str:
+    """A name without what a host, a router or a client puts around it, in lower case."""
+    bare = name.strip().lower().rsplit("/", 1)[-1].lstrip("~")
+    bare = _FINE_TUNED.sub(r"\1", bare)
+    return _TAG.sub("", _TAG.sub("", _ON_BEDROCK.sub("", bare)))
+
+
+def _undated(name: str) -> str:
+    return _DATE.sub("", name)
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """The names a row may have for it, the most exact first."""
+    bare = _bare(name)
+    yield _key(name)
+    yield _key(_undated(name.lower()))
+    yield _key(bare)
+    undated = _key(_undated(bare))
+    yield undated
+    if "latest" in bare or undated == _key(bare):
+        alias = _ALIASES.get(undated)
+        if alias and ("latest" in bare or not alias.startswith("gemini")):
+            yield _key(alias)
+    yield _VERSION_FIRST.sub(r"claude-\2-\1", undated)
+
+
+def _nearest(name: str, state: tuple[int, int]) -> Model | None:
+    """The row with the most leading parts in common; of equals one of the same release, one that is all in the name, the first."""
+    asked = next(_from_anchor(name), None)
+    if asked is None:
+        return None
+    best = max(_anchored(state), key=lambda pair: _likeness(asked, pair[0]), default=None)
+    if best is not None and _likeness(asked, best[0])[0]:
+        return best[1]
+    return _newest(_VENDORS.get(asked[0], "openai"), state)
+
+
+def _likeness(asked: tuple[str, ...], parts: tuple[str, ...]) -> tuple[int, bool, bool]:
+    n = 0
+    while n < min(len(asked), len(parts)) and asked[n] == parts[n]:
+        n += 1
+    if n < 2:  # one word, such as `claude`, says nothing of the release
+        return n, False, False
+    goes_on = [rest[n].isdigit() for rest in (asked, parts) if len(rest) > n]
+    is_same_release = len(set(goes_on)) < 2 and not (len(goes_on) == 1 and goes_on[0])
+    return n, is_same_release, n == len(parts) and not any(goes_on)
+
+
+@lru_cache(maxsize=2)
+def _anchored(state: tuple[int, int]) -> tuple[tuple[tuple[str, ...], Model], ...]:
+    """Every row's parts, from each word on that a name may begin with; a vendor's own rows before those of hosts."""
+    rows = sorted(MODELS.values(), key=lambda row: "/" in row.name or bool(_ON_BEDROCK.match(row.name)))
+    return tuple((parts, row) for row in rows for parts in _from_anchor(row.name))
+
+
+def _from_anchor(name: str) -> Iterator[tuple[str, ...]]:
+    """The parts of a name from each word on that says what model it is."""
+    words = re.split(r"[^a-z0-9]+|(?<=[a-z]{3})(?=\d)", _undated(_bare(name)))
+    parts = [_SYNONYMS.get(word, word) for word in words if word]
+    for at, part in enumerate(parts):
+        if part in _VENDORS or re.fullmatch(r"o\d", part):
+            yield tuple(parts[at:])
+
+
+def _newest(provider: str, state: tuple[int, int]) -> Model | None:
+    """The first row of a provider: each provider's rows stand newest first."""
+    return next((row for _, row in _anchored(state) if row.provider == provider), None)

@@ -25,7 +25,7 @@ from contextkit.ledger.summary import Summary, summarise
 from contextkit.lint.finding import Finding
 from contextkit.lint.guard.guard import Guard
 from contextkit.lint.guard.tell import Caller, OnBreak, Teller, described
-from contextkit.models import MODELS
+from contextkit.models import model_named
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text
 
@@ -111,8 +111,8 @@ class Bridge:
 
 
 def _is_unmarked(exchange: Exchange) -> bool:
-    row, usage = MODELS.get(exchange.model), exchange.usage
-    if row is None or row.cache != "breakpoints" or usage is None or usage.prompt is None:
+    row, usage = model_named(exchange.model, exchange.provider), exchange.usage
+    if row.cache != "breakpoints" or usage is None or usage.prompt is None:
         return False
     return usage.prompt >= row.min_tokens and usage.fresh == usage.prompt
 

@@ -14,6 +14,7 @@ import click
 
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.canonical import canonical
+from contextkit.cli.models import say_assumed
 from contextkit.cli.terminal.streams import for_programs, interruptible
 from contextkit.errors import UsageError
 from contextkit.ledger.summary import Summary
@@ -73,7 +74,9 @@ def _check(model: str) -> None:
 
     row = model_named(model)
     if row.provider != "anthropic":
-        raise UsageError(f"the demo speaks Anthropic's Messages API and {model} is a model of {row.provider}: name a Claude model, or none")
+        what = f"{model} is a model of {row.provider}" if row.provider else f"{model!r} is no model of Anthropic's"
+        raise UsageError(f"the demo speaks Anthropic's Messages API and {what}: name a Claude model, or none")
+    say_assumed(row)
 
 
 def _run(way: Any, model: str, workspace: Any, turns: int, tick: Tick) -> Summary:

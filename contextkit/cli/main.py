@@ -7,6 +7,7 @@ without a word; none of them with a traceback.
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 
 from contextkit.cli.terminal.streams import check_output, complain, give_up_output
 from contextkit.errors import ContextKitError
+from contextkit.models import AssumedModelWarning
 
 COMMANDS = {
     "advise": "contextkit.cli.advise.command",
@@ -46,7 +48,9 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AssumedModelWarning)  # a command says so itself, in one line
+                return super().invoke(ctx)
         except ContextKitError as error:
             raise click.UsageError(str(error)) from None
         except BrokenPipeError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.canonical import Json, canonical
+from contextkit.cli.models import say_assumed
 from contextkit.cli.terminal.counter import counter
 from contextkit.cli.terminal.streams import interruptible
 from contextkit.errors import LogCorrupt, UsageError
@@ -85,7 +86,7 @@ def replayed(
 
     With a `memory` large results go to its files as they are said.
 
-    Raises `UnreadableLog` for what is no pi session, `UnknownModel` for a model without a row, `UsageError` for another provider's.
+    Raises `UnreadableLog` for what is no pi session, `UsageError` for another provider's model.
     """
     from contextkit.cli.replaying import Clock, Replay
     from contextkit.cli.roads import ROADS
@@ -94,7 +95,9 @@ def replayed(
 
     owner = model_named(model).provider
     if owner != _MAKERS[name]:
-        raise UsageError(f"--provider {name} has no {model}: it is a model of {owner}; leave --model out for {MODELS[name]}")
+        what = f"it is a model of {owner}" if owner else "no model of that name is known, nor one like it"
+        raise UsageError(f"--provider {name} has no {model}: {what}; leave --model out for {MODELS[name]}")
+    say_assumed(model_named(model))
     if Path(path).is_dir():
         raise UsageError(f"{path} is a folder: give one session file in it")
     build = provider_of(name)

@@ -54,7 +54,7 @@ class Account:
         """The request that sends `layout` now, with what it should be billed."""
         now, prompt = self._clock(), provider.prompt(layout, params)
         with self._lock:
-            usage = replace(self._cache(provider.model.name).quote(prompt, now), output=None, estimated=True)
+            usage = replace(self._cache(provider.model.name, provider.name).quote(prompt, now), output=None, estimated=True)
         self._last = Request(
             layout, provider.path, params, headers, usage,
             wire=provider.wire, provider=provider.name, model=provider.model, prompt=prompt, after=after, epoch=epoch, at=now,
@@ -65,7 +65,8 @@ class Account:
     def quote(self, provider: Provider, layout: Layout, fields: Mapping[str, Json] | None = None) -> Usage:
         """What sending `layout` to `provider`, with `fields` beside its own, would be billed now; nothing is sent."""
         with self._lock:
-            return self._cache(provider.model.name).quote(provider.prompt(layout, {**provider.params, **(fields or {})}), self._clock())
+            cache = self._cache(provider.model.name, provider.name)
+            return cache.quote(provider.prompt(layout, {**provider.params, **(fields or {})}), self._clock())
 
     def known(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> Known:
         """What is known of this lane before its next request to `model`; `now` is the time of the last thing said."""
@@ -128,14 +129,14 @@ class Account:
     def _warm(self, exchange: Exchange, prompt: Prompt) -> None:
         if exchange.first_byte_at is None:
             return
-        cache = self._cache(exchange.model)
+        cache = self._cache(exchange.model, exchange.provider)
         lease = cache.begin(prompt, exchange.at)
         cache.publish(lease, exchange.first_byte_at)
         cache.end(lease, 0, exchange.ended_at or exchange.first_byte_at)
 
-    def _cache(self, model: str) -> PrefixCache[Prompt]:
+    def _cache(self, model: str, provider: str) -> PrefixCache[Prompt]:
         if model not in self._caches:
-            self._caches[model] = reference_cache(model_named(model))
+            self._caches[model] = reference_cache(model_named(model, provider))
         return self._caches[model]
 
 

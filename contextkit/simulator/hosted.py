@@ -140,22 +140,23 @@ def _by_model(provider: str, model: str | None, servers: int | None, per_minute:
 
 
 def _row(provider: str, model: str) -> Model:
-    row = model_named(model)
+    row = model_named(model, provider)
     _check_sold(provider, row, provider)
     return row
 
 
 def _recorded(provider: str, model: str) -> Model:
     """`_row` of a model that nobody named here: the trace did, or named none."""
-    if model not in MODELS:
-        raise UnknownModel(f"this trace names {model or 'no model'!r}, which has no row: name one of {provider}'s with --model, or model=")
+    if not model:
+        raise UnknownModel(f"this trace names no model: name one of {provider}'s with --model, or model=")
     return _row(provider, model)
 
 
 def _check_sold(provider: str, row: Model, vendor: str) -> None:
     """Raises `UsageError` for a model that nobody can ask there: its bill would be made up."""
     if row.provider not in _SELLS.get(provider, (vendor,)):
-        raise UsageError(f"{row.name} is a model of {row.provider}, not of {provider}: name one of {provider}'s with --model, or model=")
+        whose = row.provider or "another provider"
+        raise UsageError(f"{row.name} is a model of {whose}, not of {provider}: name one of {provider}'s with --model, or model=")
 
 
 def _marked(outline: Outline, offered: tuple[int, ...], has_marks: bool) -> Outline:

@@ -125,13 +125,14 @@ def test_the_file_is_a_ledger_without_text(server: Any, tmp_path: Path) -> None:
     assert b"researcher" not in (tmp_path / "runs.jsonl").read_bytes()
 
 
-def test_a_model_without_a_row_is_kept_whole_with_secrets_covered() -> None:
+def test_a_body_that_is_of_no_known_form_is_kept_whole_with_secrets_covered() -> None:
     from contextkit.server import LocalServer
 
     bridge = Bridge()
     with LocalServer(cache="vllm") as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as plain:
-        said: Any = [{"role": "user", "content": "my key is AKIAIOSFODNN7EXAMPLE"}]
-        bridge.client(plain).chat.completions.create(model="my-own-model", messages=said)
+        said: Any = [{"role": "user", "content": "my key is AKIAIOSFODNN7EXAMPLE"}, {"role": "narrator", "content": "hm"}]
+        with pytest.raises(openai.BadRequestError):
+            bridge.client(plain).chat.completions.create(model="my-own-model", messages=said)
     prompt = bridge.ledger[0].prompt
     assert isinstance(prompt, Bodies) and b"AKIA****************" in prompt.request
 

@@ -50,7 +50,7 @@ def test_one_fix_by_session_as_json(run: Run, recorded: Path) -> None:
 
 @pytest.mark.parametrize(("args", "said"), [
     (["--fix", "magic"], "'magic' is no fix: use one of ttl-1h"),
-    (["--model", "claude-opus-9"], "no row for model 'claude-opus-9'"),
+    (["--model", "claude-opus-9"], "no price for model 'claude-opus-9'"),
 ])  # fmt: skip
 def test_what_was_typed_wrong_is_one_line(run: Run, recorded: Path, args: list[str], said: str) -> None:
     ended = run("whatif", recorded, *args)

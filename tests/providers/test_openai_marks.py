@@ -9,10 +9,11 @@ import pytest
 from contextkit.cache.prompt import Breakpoint
 from contextkit.canonical import canonical
 from contextkit.canonical import parse as read_json
-from contextkit.errors import UnknownModel, UnreadableRequest, UsageError
+from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.layout.breakpoints import plan
 from contextkit.layout.layout import Layout
 from contextkit.layout.track import Track
+from contextkit.models import AssumedModelWarning
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.chat import parse as parse_chat
 from contextkit.providers.openai.responses import OpenAIResponses
@@ -163,9 +164,12 @@ def test_what_an_endpoint_does_not_offer_is_refused(make: Any) -> None:
         make()
 
 
-def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(UnknownModel):
-        OpenAIChat("gpt-7-nothing")
+def test_an_unknown_model_gets_the_rules_of_its_newest_relative_and_one_warning() -> None:
+    with pytest.warns(AssumedModelWarning, match=r"gpt-7-nothing.*assumed after gpt-6.2-sol.*TOML") as warned:
+        provider = OpenAIChat("gpt-7-nothing")
+    assert [warning.filename for warning in warned] == [__file__]
+    assert provider.model.is_assumed
+    assert provider.model.cache == "breakpoints"
 
 
 # What keys a prefix

@@ -168,8 +168,8 @@ def test_accepted(claude: anthropic.Anthropic, name: str) -> None:
     assert claude.messages.create(**asking(**ACCEPTED[name])).stop_reason == "end_turn"
 
 
-def test_unknown_model(claude: anthropic.Anthropic) -> None:
-    for model in ("claude-none", "gpt-6.1-sol"):
+def test_a_model_of_another_provider(claude: anthropic.Anthropic) -> None:
+    for model in ("gpt-none", "gpt-6.1-sol"):
         with pytest.raises(anthropic.NotFoundError, match=f"model: {model}") as caught:
             claude.messages.create(**asking(model=model))
         assert caught.value.type == "not_found_error"

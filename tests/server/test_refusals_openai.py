@@ -109,8 +109,8 @@ def test_what_is_accepted(gpt: openai.OpenAI) -> None:
         assert gpt.responses.create(model=GPT, input=given).output_text  # type: ignore[arg-type]
 
 
-def test_unknown_model(gpt: openai.OpenAI) -> None:
-    for model in ("gpt-none", "claude-sonnet-5-5"):
+def test_a_model_of_another_provider(gpt: openai.OpenAI) -> None:
+    for model in ("claude-none", "claude-sonnet-5-5"):
         with pytest.raises(openai.NotFoundError, match=f"The model `{model}` does not exist") as caught:
             gpt.responses.create(model=model, input="hello")
         assert caught.value.code == "model_not_found"

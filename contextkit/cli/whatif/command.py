@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.canonical import canonical, parse
+from contextkit.cli.models import say_assumed
 from contextkit.cli.terminal.streams import complain
 from contextkit.errors import UnreadableLog
 
@@ -59,7 +60,9 @@ def _answered(
     rows = [model_named(model) for model in models]
     fixes_named(fixes, rows)  # a wrong name is said before anything is read
     read = watch.stoppable(_records(paths, faults, watch))
-    return what_if(read, fixes, rows, by_session=by_session, watch_replay=watch.stoppable)
+    found = what_if(read, fixes, rows, by_session=by_session, watch_replay=watch.stoppable)
+    say_assumed(*rows)
+    return found
 
 
 def _records(paths: tuple[str, ...], faults: Faults, watch: Watch) -> Iterator[Record]:

@@ -6,10 +6,8 @@ without a row is cut as its wire's usual one; what no adapter speaks (Gemini, Be
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import Json, canonical, parse
@@ -18,7 +16,7 @@ from contextkit.layout.layout import Layout
 from contextkit.layout.normal_form import normal
 from contextkit.layout.segment import Level, Piece
 from contextkit.layout.track import Grammar, Track
-from contextkit.models import MODELS
+from contextkit.models import find_model
 from contextkit.providers import cutting
 from contextkit.providers.anthropic import messages
 from contextkit.providers.namespaces import Keying, namespaces
@@ -62,7 +60,8 @@ _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Val
 def _with_row(fields: dict[str, Json], wire: str, model: str) -> dict[str, Json]:
     """`fields` with the name of a model whose row the adapter has."""
     asked = fields.get("model")
-    return {**fields, "model": row_near(asked if isinstance(asked, str) and asked else model) or _USUAL[wire]}
+    name = asked if isinstance(asked, str) and asked else model
+    return {**fields, "model": row_near(name) or name or _USUAL[wire]}
 
 
 _USUAL = {
@@ -77,17 +76,9 @@ def row_near(model: str) -> str | None:
     >>> row_near("anthropic/claude-opus-4.5"), row_near("us.anthropic.claude-haiku-4-5-20251001-v1:0"), row_near("gpt-4o-2024-08-06")
     ('claude-opus-4-5', 'claude-haiku-4-5', 'gpt-4o')
     """
-    return model if model in MODELS else _near(model, len(MODELS))
+    row = find_model(model)
+    return row.name if row else None
 
-
-@lru_cache(maxsize=1024)
-def _near(model: str, n_rows: int) -> str | None:
-    bare = model.rsplit("/", 1)[-1].rsplit("anthropic.", 1)[-1]
-    undated = _DATE.sub("", bare)
-    return next((name for name in (bare, bare.replace(".", "-"), undated, undated.replace(".", "-")) if name in MODELS), None)
-
-
-_DATE = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest|preview)?(?:-?v\d+(?::\d+)?)?$")
 
 # Which wire ---------------------------------------------------------------------------------------------------------------
 

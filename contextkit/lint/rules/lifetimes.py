@@ -76,7 +76,7 @@ def _of_marks(step: Step, gap: float) -> Expired | None:
 def _of_prefix(step: Step, gap: float) -> Expired | None:
     """Of a cache without markers, whose lifetime is known, or whose bill shows that it is over."""
     row, end = step.before.row, n_shared(step)
-    is_known = row.confidence != "UNSURE" or (read(step.after) == 0 and left_by(step.before) > 0)
+    is_known = row.confidence not in ("UNSURE", "ASSUMED") or (read(step.after) == 0 and left_by(step.before) > 0)
     tokens = n_tokens(step.after, 0, end)
     if not row.provider or not is_known or not end or tokens < max(row.min_tokens, 2 * row.granularity_tokens):
         return None

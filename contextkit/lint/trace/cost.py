@@ -15,7 +15,7 @@ from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Breakpoint, Prompt, common
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, UnknownModel
-from contextkit.lint.trace.cut import is_one_model, known_row
+from contextkit.lint.trace.cut import is_one_model
 from contextkit.lint.trace.rule import Sent, Step
 from contextkit.models import Model
 from contextkit.providers import PARSERS
@@ -51,9 +51,9 @@ class Cost:
 
     def usd(self, tokens: int) -> float | None:
         """What `tokens` of them cost above the price of reading them; None where no price is known."""
-        exchange, row = self.sent.exchange, known_row(self.sent.exchange.model)
-        if row is None or not tokens:
-            return None if row is None else 0.0
+        exchange, row = self.sent.exchange, self.sent.row
+        if not row.provider or not tokens:
+            return 0.0 if row.provider else None
         try:
             usage = _whole(self.sent.usage) or self.usage
             bills = usage, _had_been_read(usage, tokens)
@@ -89,8 +89,8 @@ class Costs:
 
 
 def _parse(sent: Sent) -> Parsed | None:
-    parser, row = PARSERS.get(sent.wire), known_row(sent.exchange.model or str(sent.params.get("model")))
-    if parser is None or row is None:
+    parser, row = PARSERS.get(sent.wire), sent.row
+    if parser is None or not row.provider:
         return None
     try:
         return parser({**sent.body, "modelId" if sent.wire == "bedrock_converse" else "model": row.name})
@@ -215,8 +215,8 @@ def lifetime_seconds(usage: Usage, row: Model) -> int:
 
 def _by_bills(step: Step) -> Cost | None:
     """Of a call whose past is kept by the provider: the bill before says what stood there. None where that is not known."""
-    sent, usage, row = step.after, step.before.usage, known_row(step.after.exchange.model)
-    if usage is None or usage.prompt is None or row is None:
+    sent, usage, row = step.after, step.before.usage, step.after.row
+    if usage is None or usage.prompt is None or not row.provider:
         return None
     left = left_tokens(usage, row) if is_one_model(step.before.row, step.after.row) else 0
     there = left if step.gap_seconds < lifetime_seconds(usage, row) else 0

@@ -12,7 +12,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import accumulate
 
 import orjson
@@ -23,7 +22,7 @@ from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.lint.trace.blocks import spelled
 from contextkit.lint.trace.rule import Block, Sent
 from contextkit.lint.trace.wires import SHAPES, Shape, n_head, params_of, shape_of
-from contextkit.models import MODELS, Model
+from contextkit.models import MODELS, Model, find_model, model_named
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them (Anthropic's limit is 32 MB, https://platform.claude.com/docs/en/api/overview)."""
@@ -101,31 +100,15 @@ def common_bytes(one: bytes, other: bytes) -> int:
 
 
 def row_of(model: str, wire: str) -> Model:
-    """The row of a model by its name, or by the row its name begins with; a stand-in that is marked `UNSURE` where there is none.
+    """The row of a model, or one assumed after its nearest relative; for a call that names no model, the usual one of its wire.
 
     >>> row_of("anthropic/claude-opus-4.5", "openai_chat").name
     'claude-opus-4-5'
     """
-    known = known_row(model)
     stand_in = MODELS[_STAND_INS[wire]]
-    return known or replace(stand_in, name=model, provider="", confidence="UNSURE", source="assumed from the wire")
-
-
-def known_row(model: str) -> Model | None:
-    """The row of a model, its vendor's prefix and its date left out, None where the table has none."""
-    return MODELS.get(model) or _near(model, len(MODELS))
-
-
-@lru_cache(maxsize=1024)
-def _near(model: str, n_rows: int) -> Model | None:
-    """The row behind a longer name; `n_rows` lets a row that is registered later be found."""
-    bare = model.rsplit("/", 1)[-1]
-    bare = bare.split("anthropic.", 1)[-1] if "anthropic." in bare else bare
-    names = (model, bare, bare.replace(".", "-"))
-    exact = next((MODELS[name] for name in names if name in MODELS), None)
-    rows = sorted(MODELS, key=len, reverse=True)
-    dated = (MODELS[row] for row in rows for name in names if name.startswith(row) and _is_date(name[len(row) :]))
-    return exact or next(dated, None)
+    if model in ("", "None"):
+        return replace(stand_in, name=model, provider="", confidence="UNSURE", source="assumed from the wire")
+    return find_model(model) or model_named(model, stand_in.provider)
 
 
 def is_one_model(one: Model, other: Model) -> bool:

@@ -25,6 +25,7 @@ from contextkit.providers.anthropic.blocks import PLAIN, TRAITS, WIRE, tidied
 from contextkit.providers.anthropic.prompt import TTLS, lifetime, prompt
 from contextkit.providers.changes.betas import lacking
 from contextkit.providers.changes.mechanisms import set_by, settings_for
+from contextkit.providers.chosen import chosen_model
 from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.late.mechanisms import Asked
 from contextkit.providers.masking.mechanisms import Endpoint
@@ -70,7 +71,7 @@ class AnthropicMessages(Adapter):
             raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: {rule}")
         names = _names(betas)
         self.headers = {BETA: ",".join(names)} if names else {}
-        super().__init__(Endpoint(WIRE, model_named(model), names), {"max_tokens": max_tokens, **params})
+        super().__init__(Endpoint(WIRE, chosen_model(model, "anthropic"), names), {"max_tokens": max_tokens, **params})
         _check(self.params, next((value.split(",") for name, value in self.headers.items() if name.lower() == BETA), ()))
         self.name = self.model.provider
         self._settings = settings_for(Asked(WIRE, self.model, self.betas))
@@ -134,10 +135,10 @@ def _check_thread(params: Mapping[str, Json]) -> None:
 def parse(body: Json) -> Parsed:
     """A `/v1/messages` body: its segments, marks and parameters.
 
-    Raises `UnreadableRequest` where it is not one, `UnknownModel` for a model without a row.
+    Raises `UnreadableRequest` where it is not one.
     """
     fields = expect(body, dict, "body", "an object")
-    model = model_named(expect(fields.get("model"), str, "model", "a valid string"))
+    model = model_named(expect(fields.get("model"), str, "model", "a valid string"), "anthropic")
     track, marks = Track(GRAMMAR, strips_thinking=model.strips_thinking), []
     for found in _cuts(fields, model.name):
         track.append(found.piece)

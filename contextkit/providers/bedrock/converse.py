@@ -16,10 +16,11 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
 from contextkit.layout.breakpoints import Plan
 from contextkit.layout.track import Grammar, Track
-from contextkit.models import Model, model_named
+from contextkit.models import Model
 from contextkit.providers.bedrock import blocks, reply
 from contextkit.providers.bedrock.blocks import WIRE
 from contextkit.providers.blockwise.speaker import RESULT, Place, Speaker, Words, listed, understood
+from contextkit.providers.chosen import chosen_model
 from contextkit.providers.cutting import Trait, expect
 from contextkit.providers.namespaces import MESSAGES, TOOLS, Keying
 from contextkit.providers.neutral.adapter import Answering
@@ -114,6 +115,7 @@ def _lifetime(place: Place) -> int | None:
 WORDS = Words(
     WIRE, GRAMMAR, KEYING, "modelId", "assistant", blocks.PARTS, blocks.call, blocks.called, blocks.saying,
     blocks.result, blocks.resulted, blocks.TOOLS, _placed, _places, _params, lambda params: params, _trait, lifetime=_lifetime,
+    provider="aws",
 )  # fmt: skip
 
 
@@ -132,9 +134,10 @@ class BedrockConverse(Speaker):
 
     def __init__(self, model: str, *, max_tokens: int | None = None, ttl: str = "5m", head_ttl: str | None = None, **params: Json) -> None:
         """Raises `UsageError` for a lifetime this model does not know."""
-        row, head = model_named(model), head_ttl or ttl
-        if not all(TTLS.get(asked) in row.ttls_seconds for asked in (ttl, head)) or TTLS[head] < TTLS[ttl]:
-            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: {model} takes {row.ttls_seconds} seconds, and the longer lifetime first")
+        row, head = chosen_model(model, "aws"), head_ttl or ttl
+        offered = tuple(TTLS.values()) if row.is_assumed else row.ttls_seconds
+        if not all(TTLS.get(asked) in offered for asked in (ttl, head)) or TTLS[head] < TTLS[ttl]:
+            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: {model} takes {offered} seconds, and the longer lifetime first")
         limit = {} if max_tokens is None else {"maxTokens": max_tokens}
         said = {"inferenceConfig": {**limit, **(params.pop("inferenceConfig", None) or {})}} if limit else {}
         plan = Plan(head_ttl_seconds=TTLS[head], tail_ttl_seconds=TTLS[ttl], min_tokens=row.min_tokens)

@@ -95,6 +95,8 @@ class Words:
     """Seconds a block asks for that is a marker; None for every other."""
     seen: Callable[[Prompt, Layout, Mapping[str, Json]], Prompt] = lambda prompt, layout, params: prompt
     """What the cache sees beside the layout's own marks."""
+    provider: str = ""
+    """Provider whose newest row stands in for a model that is like none of the table."""
 
 
 class Speaker(Adapter):
@@ -199,10 +201,10 @@ def reading(words: Words, blocks: Iterable[Block], model: str) -> tuple[Native, 
 def understood(words: Words, body: Json) -> Parsed:
     """A request body: its segments, marks and parameters.
 
-    Raises `UnreadableRequest` where it is not one, `UnknownModel` for a model without a row.
+    Raises `UnreadableRequest` where it is not one.
     """
     fields = words.spelled(expect(body, dict, "body", "an object"))
-    model = model_named(expect(fields.get(words.model_field), str, words.model_field, "a string"))
+    model = model_named(expect(fields.get(words.model_field), str, words.model_field, "a string"), words.provider)
     track, marks = Track(words.grammar, strips_thinking=model.strips_thinking), dict[int, Breakpoint]()
     for place in words.places(fields):
         ttl = words.lifetime(place)

@@ -18,8 +18,9 @@ from contextkit.errors import UsageError
 from contextkit.layout.breakpoints import Plan
 from contextkit.layout.layout import Layout
 from contextkit.layout.track import Grammar, Track
-from contextkit.models import Model, model_named
+from contextkit.models import Model
 from contextkit.providers.blockwise.speaker import RESULT, Place, Speaker, Words, listed, understood
+from contextkit.providers.chosen import chosen_model
 from contextkit.providers.cutting import Trait, expect
 from contextkit.providers.gemini import parts, reply
 from contextkit.providers.gemini.contents import CachedContent, cached_content, quoted
@@ -117,7 +118,7 @@ def _naming(prompt: Prompt, layout: Layout, params: Mapping[str, Json]) -> Promp
 
 WORDS = Words(
     WIRE, GRAMMAR, KEYING, "model", "model", parts.PARTS, parts.call, parts.called, parts.saying, parts.result, parts.resulted,
-    parts.TOOLS, _placed, _places, _params, _keyed, _trait, parts.spelled, seen=_naming,
+    parts.TOOLS, _placed, _places, _params, _keyed, _trait, parts.spelled, seen=_naming, provider="google",
 )  # fmt: skip
 
 
@@ -139,7 +140,7 @@ class Gemini(Speaker):
         limit = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
         said = {"generationConfig": {**limit, **(params.pop("generationConfig", None) or {})}} if limit else {}
         named = {} if cached_content in (None, "auto") else {"cachedContent": cached_content}
-        row = model_named(model)
+        row = chosen_model(model, "google")
         super().__init__(row, f"/v1beta/models/{model}:generateContent", {**said, **params, **named}, Plan(has_head=False, has_tail=False))
         self._is_auto = cached_content == "auto"
         self.content: CachedContent | None = None

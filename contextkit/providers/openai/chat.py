@@ -11,7 +11,7 @@ from dataclasses import replace
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.layout.normal_form import marker_of
-from contextkit.models import model_named
+from contextkit.providers.chosen import chosen_model
 from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.masking.mechanisms import Endpoint
 from contextkit.providers.neutral.adapter import Answering
@@ -100,7 +100,7 @@ class OpenAIChat(Speaker):
         given = {"max_completion_tokens": max_tokens, "prompt_cache_key": prompt_cache_key}
         self.system_role = system_role
         fields = {**{name: value for name, value in given.items() if value is not None}, **params}
-        super().__init__(Endpoint(WIRE, model_named(model)), ttl, fields)
+        super().__init__(Endpoint(WIRE, chosen_model(model, "openai")), ttl, fields)
         if self.model.provider == "openai":  # its API knows no field for what another host's model thought
             self._kinds = {**self._kinds, "assistant": lambda body: messages.replied(body, {})}
 
@@ -108,6 +108,6 @@ class OpenAIChat(Speaker):
 def parse(body: Json) -> Parsed:
     """A `/chat/completions` body: its segments, marks and parameters.
 
-    Raises `UnreadableRequest` where it is not one, `UnknownModel` for a model without a row.
+    Raises `UnreadableRequest` where it is not one.
     """
     return understood(WORDS, body)

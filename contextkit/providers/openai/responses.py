@@ -13,7 +13,7 @@ from itertools import groupby
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.layout.normal_form import marker_of
-from contextkit.models import model_named
+from contextkit.providers.chosen import chosen_model
 from contextkit.providers.cutting import Cut, Trait, cut, expect
 from contextkit.providers.masking.mechanisms import Endpoint
 from contextkit.providers.neutral.adapter import Answering
@@ -142,12 +142,12 @@ class OpenAIResponses(Speaker):
             params["prompt_cache_options"] = {"ttl": ttl, **(params.get("prompt_cache_options") or {})}
         self.continuing = continuing(continues, conversation, params)
         fields = {**given, "store": self.continuing is not None, "include": ["reasoning.encrypted_content"], **params}
-        super().__init__(Endpoint(WIRE, model_named(model)), ttl, fields)
+        super().__init__(Endpoint(WIRE, chosen_model(model, "openai")), ttl, fields)
 
 
 def parse(body: Json) -> Parsed:
     """A `/responses` body: its segments, marks and parameters.
 
-    Raises `UnreadableRequest` where it is not one or leans on state the server holds, `UnknownModel` for a model without a row.
+    Raises `UnreadableRequest` where it is not one or leans on state the server holds.
     """
     return understood(WORDS, body)

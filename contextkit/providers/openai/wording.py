@@ -154,10 +154,10 @@ def _kinds(words: Wording, telling: str, announcing: str, noticing: str) -> dict
 def understood(words: Wording, body: Json) -> Parsed:
     """A request body: its segments, marks and parameters.
 
-    Raises `UnreadableRequest` where it is not one, `UnknownModel` for a model without a row.
+    Raises `UnreadableRequest` where it is not one.
     """
     fields = expect(body, dict, "body", "an object")
-    model = model_named(expect(fields.get("model"), str, "model", "a string"))
+    model = model_named(expect(fields.get("model"), str, "model", "a string"), "openai")
     params = {name: value for name, value in fields.items() if name not in words.segments}
     track, cuts = Track(words.grammar, strips_thinking=strips(words.wire, model, params)), list(_cuts(words, fields, model.name))
     track.extend(found.piece for found in cuts)

@@ -17,7 +17,7 @@ from contextkit.economics.rewrite import Bills, Rewrite
 from contextkit.economics.rhythm import Rhythm
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.judged import Judged
-from contextkit.models import MODELS, Model
+from contextkit.models import Model, model_named
 
 SUMMARY_TOKENS, KEPT_TOKENS = 3_000, 20_000
 """Of a summary, and of the tail that is kept behind it, where nobody says otherwise."""
@@ -93,7 +93,7 @@ class Advised:
     summary_tokens: int
     """What a summary was assumed to hold."""
     unknown: tuple[str, ...]
-    """Models without a row or a price: their calls are left out."""
+    """Models without a price: their calls are left out."""
 
 
 def advised(calls: Iterable[Judged], summary_tokens: int = SUMMARY_TOKENS, kept_tokens: int = KEPT_TOKENS) -> Advised:
@@ -102,8 +102,8 @@ def advised(calls: Iterable[Judged], summary_tokens: int = SUMMARY_TOKENS, kept_
     unknown: set[str] = set()
     for call in calls:
         exchange, usage = call.exchange, call.usage
-        row = MODELS.get(exchange.model)
-        if row is None or not call.has_model_price:
+        row = model_named(exchange.model, exchange.provider)
+        if not call.has_model_price:
             unknown.add(exchange.model)
         elif usage is not None and usage.prompt:
             key = exchange.session, exchange.lane

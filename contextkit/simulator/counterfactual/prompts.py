@@ -21,7 +21,7 @@ from contextkit.ledger.bodies.reading import read_body, wire_of
 from contextkit.ledger.exchange import Bodies, Exchange, Outline
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.outlines import Growing, outline
-from contextkit.models import MODELS, model_named
+from contextkit.models import model_named
 from contextkit.simulator.counterfactual.answer import Calibration, Sums
 from contextkit.simulator.counterfactual.edits.bodies import SPELLINGS, Lane
 from contextkit.simulator.counterfactual.fix import BodyEdit, Edited, Fix, Outlined, readings_of
@@ -89,9 +89,9 @@ class Prompts:
     def _see_outline(self, exchange: Exchange, said: Outline, call: Call | str, recorded_usd: float, group: str) -> str:
         prompt = self._growing.prompt(exchange)
         reason = call if isinstance(call, str) else _unreadable(call, prompt, is_body=False)
-        row = MODELS.get(exchange.model) if isinstance(call, str) else call.row
-        if row is None or prompt is None:
-            return reason or "its model has no row in the model table"
+        row = model_named(exchange.model, exchange.provider) if isinstance(call, str) else call.row
+        if prompt is None:
+            return reason
         bill = None if isinstance(call, str) or reason else _Bill(exchange, call.usage, recorded_usd, group, is_body=False)
         self._keep(bill, {"": _placed(replace(exchange, model=row.name), len(self._bills))})
         return reason

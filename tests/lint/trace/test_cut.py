@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.cut import known_row, sent_of
+from contextkit.lint.trace.cut import sent_of
 from contextkit.lint.trace.rule import Sent
+from contextkit.models import find_model
 from tests.lint.trace.calls import SCHEMA, anthropic, assistant, call, sent, spelled, text, tool, user
 
 Json = Any
@@ -158,9 +159,10 @@ def test_blocks_that_were_not_touched_are_the_same_objects() -> None:
         ("claude-opus-4-5", "claude-opus-4-5"), ("anthropic/claude-opus-4.5", "claude-opus-4-5"), ("gpt-4o-2024-08-06", "gpt-4o"),
         ("openai/gpt-4o-mini", "gpt-4o-mini"), ("gpt-4o-audio", None), ("", None),
         ("us.anthropic.claude-opus-4-7-v1:0", "us.anthropic.claude-opus-4-7"), ("claude-opus-4-5@20251101", "claude-opus-4-5"),
-        ("gemini-2.5-pro-05-06", "gemini-2.5-pro"), ("gpt-5.6", None), ("openai/gpt-5.6", None), ("gpt-5-6", None),
+        ("gemini-2.5-pro-05-06", "gemini-2.5-pro"), ("gpt-5.6", "gpt-5.6-sol"), ("openai/gpt-5.6", "gpt-5.6-sol"),
+        ("gpt-5.7", None),
     ],
 )  # fmt: skip
 def test_a_model_is_found_behind_prefixes_and_dates(name: str, row: str | None) -> None:
-    found = known_row(name)
+    found = find_model(name)
     assert (found.name if found else None) == row

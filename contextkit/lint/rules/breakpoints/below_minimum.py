@@ -43,8 +43,8 @@ from contextkit.lint.rules.callsites import as_keywords, has_unknown_keywords, k
 from contextkit.lint.rules.marking import constant, literal_markers, resolved
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.cut import known_row
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
+from contextkit.models import find_model
 
 _CLEARLY = 0.8
 """Share of the minimum below which an estimate by size leaves no doubt."""
@@ -54,7 +54,7 @@ _LEAST_CALLS = 3
 def _short_text(node: ast.Call, view: View) -> Iterator[Hit]:
     """The only marker of a call stands behind literal text that is too short for the model named beside it."""
     name = constant(resolved(keyword(node, "model"), view))
-    row = known_row(name) if isinstance(name, str) else None
+    row = find_model(name) if isinstance(name, str) else None
     system, messages = resolved(keyword(node, "system"), view), keyword(node, "messages")
     if row is None or row.cache != "breakpoints" or not isinstance(system, ast.List) or keyword(node, "tools", "cache_control") is not None:
         return

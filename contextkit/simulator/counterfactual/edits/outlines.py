@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from contextkit.cache.prompt import Breakpoint, Prompt, common
 from contextkit.ledger.exchange import Exchange, Outline
 from contextkit.ledger.outlines import prompts_of
-from contextkit.models import MODELS
+from contextkit.models import model_named
 from contextkit.simulator.counterfactual.fix import Edited, Outlined
 
 MOST_MARKS = 4
@@ -137,7 +137,7 @@ def _best(leaders: Sequence[_Leader], exchange: Exchange, prompt: Prompt, read: 
 
 def _shared(leader: _Leader, exchange: Exchange, prompt: Prompt) -> int:
     """Tokens of `prompt` that can be read once `leader` has begun to answer."""
-    row, n = MODELS[exchange.model], common(leader.prompt, prompt)
+    row, n = model_named(exchange.model, exchange.provider), common(leader.prompt, prompt)
     if row.cache == "breakpoints":
         within = (mark.segment for mark in leader.prompt.breakpoints if mark.is_written and mark.segment < n)
         ends = [segment for segment in within if any(_reaches(prompt, mark, segment) for mark in prompt.breakpoints)]

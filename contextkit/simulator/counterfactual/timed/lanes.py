@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from contextkit import prices
 from contextkit.cache.usage import Usage
-from contextkit.ledger.bodies.reading import row_near
 from contextkit.ledger.judged import Judged
 from contextkit.ledger.summary import dollars
-from contextkit.models import MODELS, Model
+from contextkit.models import Model, find_model, model_named
 from contextkit.simulator.counterfactual.answer import Calibration, Sums
 from contextkit.simulator.counterfactual.fix import Fix, LaneChange, Reading, readings_of
 from contextkit.simulator.counterfactual.timed.lane import AS_IT_WAS, Call, LaneRun, Paid, Told
@@ -30,13 +29,11 @@ _Key = tuple[LaneChange, tuple[tuple[str, str], ...]]
 
 def call_of(judged: Judged) -> Call | str:
     """What a lane needs to know of a call; why not, where it cannot."""
-    row = MODELS.get(row_near(judged.exchange.model) or "")
+    row = find_model(judged.exchange.model) or model_named(judged.exchange.model, judged.exchange.provider)
     if judged.usage is None:
         return "the bill is unknown"
     if judged.cost_usd is None:
         return f"no price for {judged.exchange.model}"
-    if row is None:
-        return f"no row for {judged.exchange.model} in the model table"
     if not judged.usage.prompt:
         return "nothing was sent"
     miss = judged.miss
@@ -167,7 +164,7 @@ class _Lane:
 def scale_of(row: Model, other: Model, reading: str) -> float:
     """Tokens of `other` for one token of `row`.
 
-    >>> scale_of(MODELS["claude-opus-4-5"], MODELS["claude-opus-4-7"], "as listed") > 1.29
+    >>> scale_of(model_named("claude-opus-4-5"), model_named("claude-opus-4-7"), "as listed") > 1.29
     True
     """
     is_same = (row.tokenizer, row.bytes_per_token) == (other.tokenizer, other.bytes_per_token)
