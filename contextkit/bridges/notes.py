@@ -17,7 +17,7 @@ from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.errors import ContextKitError
+from contextkit.errors import ContextKitError, StorageError
 from contextkit.ledger.bodies.secrets import redacted
 from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
@@ -81,16 +81,27 @@ class Noting(Recording):
         noted = self._under_way.pop(id(body), None)
         if self._ledger is None:
             return
+        if noted is not None:
+            self._warm(exchange, noted.prompt)
         try:
-            if noted is None:
-                self._recorder.record(replace(exchange, prompt=Bodies(redacted(body))))
-            else:
-                self._warm(exchange, noted.prompt)
-                self._recorder.record(replace(exchange, predicted=noted.predicted), noted.prompt, noted.entries)
-        except OSError as fault:
-            text = f"{self.ledger.path} takes no more rows ({fault.strerror or fault}): recording has stopped, the agent goes on"
+            try:
+                self._write_down(exchange, body, noted)
+            except StorageError:  # this process was forked, or the file rotated
+                self.ledger.close()
+                self.ledger = self._ledger = Ledger.open(self.ledger.path or "")
+                self._recorder = Recorder(self.ledger)
+                self._write_down(exchange, body, noted)
+        except (OSError, StorageError) as fault:
+            what = (fault.strerror if isinstance(fault, OSError) else None) or fault
+            text = f"{self.ledger.path} takes no more rows ({what}): recording has stopped, the agent goes on"
             self.close()
             warnings.warn(text, stacklevel=2)
+
+    def _write_down(self, exchange: Exchange, body: bytes, noted: _Noted | None) -> None:
+        if noted is None:
+            self._recorder.record(replace(exchange, prompt=Bodies(redacted(body))))
+        else:
+            self._recorder.record(replace(exchange, predicted=noted.predicted), noted.prompt, noted.entries)
 
     def _warm(self, exchange: Exchange, prompt: Prompt) -> None:
         """What really left warms the reference cache; without a first byte it warmed nothing."""

@@ -41,6 +41,9 @@ class Outline:
     """Where it might be written."""
     epoch: int = 0
     """How many declared breaks came before it."""
+    base: str = ""
+    """The first hex digits of the running digest of the last kept segment, by which a reader tells that it has the right ones; empty where
+    none is kept, and in rows of older versions."""
 
 
 @dataclass(frozen=True, slots=True)

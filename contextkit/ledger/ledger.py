@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import FileIO
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -19,9 +19,11 @@ from typing import Any, Self
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, NotSerialisable, StorageError, UnreadableLog, UsageError
-from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.exchange import Exchange, Outline, Remark, Tokens
+from contextkit.ledger.file import LedgerFile
 from contextkit.ledger.outlines import prompts_of
 from contextkit.ledger.row import Record, decode, encode
+from contextkit.log.jsonl.line import is_unfinished
 from contextkit.log.storage import folder_at
 
 VERSION = 1
@@ -46,7 +48,7 @@ class Ledger:
         the system lets nobody read or write there.
         """
         self._rows: dict[type, list[Any]] = {Exchange: [], Remark: []}
-        self._file: FileIO | None = None
+        self._file: LedgerFile | None = None
         self._lock = Lock()
         self.path = None if path is None else folder_at(path)
         """Where it is kept, None in memory."""
@@ -54,7 +56,12 @@ class Ledger:
         """What a crash left of a last line, None where every line is whole."""
         if self.path is not None:
             with _told(self.path):
-                self._file = self._continue(self.path)
+                self._file = LedgerFile(self.path, HEADER)
+                try:
+                    self._continue(self._file)
+                except BaseException:
+                    self.close()
+                    raise
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
@@ -62,12 +69,17 @@ class Ledger:
         return cls(path)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The exchanges at `path`, in memory: the file is not touched, and what is appended does not reach it."""
+    def read(cls, path: str | os.PathLike[str], on_corrupt: Callable[[LogCorrupt], object] | None = None) -> Ledger:
+        """The exchanges at `path`, in memory: the file is not touched, and what is appended does not reach it.
+
+        A damaged row raises `LogCorrupt`, or, with `on_corrupt`, is left out: `on_corrupt` is called with the error, which names file and
+        line. The prompts of rows that continue a row left out are unknown then.
+        """
         ledger = cls()
         path = folder_at(path)
         with _told(path):
-            ledger.torn = path.read_bytes()[ledger._load(path) :] or None
+            data = path.read_bytes()
+        ledger.torn = data[ledger._load(data, str(path), on_corrupt) :] or None
         return ledger
 
     @property
@@ -98,7 +110,8 @@ class Ledger:
     def append(self, exchange: Exchange) -> None:
         """Record one exchange: one write of one line, handed to the operating system, not forced to disk.
 
-        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line.
+        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line. Raises `LogLocked` in a process
+        forked from the one that opened it, `StorageError` where the file was deleted or replaced.
         """
         if not isinstance(exchange, Exchange):
             raise UsageError(f"a ledger keeps exchanges, not {type(exchange).__name__}")
@@ -112,7 +125,7 @@ class Ledger:
         line = encode(record) + b"\n" if self._file else b""
         with self._lock:
             if self._file:
-                _write(self._file, line)
+                self._file.append(line)
             self._rows[type(record)].append(record)
 
     def prompts(self) -> Iterator[tuple[Exchange, Prompt | None]]:
@@ -135,52 +148,98 @@ class Ledger:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _continue(self, path: Path) -> FileIO:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        good = self._load(path) if path.exists() else 0
-        file = FileIO(path, "ab")
-        try:
-            self._set_aside(file, good, path)
+    def _continue(self, file: LedgerFile) -> None:
+        """Read what is there, and set aside what a crash left of a last line, so that the next line starts clean and nothing is lost."""
+        with file.alone():
+            good = self._load(file.path.read_bytes(), str(file.path), None)
+            self.torn = file.drop_tail(good) or None
             if not good:
-                _write(file, HEADER)
-        except BaseException:
-            file.close()
-            raise
-        return file
+                file.write(b"")
+        if self.torn:
+            text = f"{file.path} ended in an unfinished line: {len(self.torn)} bytes set aside in {file.path}.torn"
+            warnings.warn(f"{text}, every line before it is whole", stacklevel=4)
 
-    def _set_aside(self, file: FileIO, good: int, path: Path) -> None:
-        """Move what follows the last whole line to `<file>.torn`, there first, so that the next line starts clean and nothing is lost."""
-        tail = path.read_bytes()[good:]
-        if not tail:
-            return
-        aside = path.with_name(f"{path.name}.torn")
-        with aside.open("ab") as beside:
-            beside.write(tail)
-        file.truncate(good)
-        self.torn = tail
-        text = f"{path} ended in an unfinished line: {len(tail)} bytes set aside in {aside}, every line before it is whole"
-        warnings.warn(text, stacklevel=4)
-
-    def _load(self, path: Path) -> int:
+    def _load(self, data: bytes, name: str, on_corrupt: Callable[[LogCorrupt], object] | None) -> int:
         """Read all whole lines; gives how many bytes they take."""
-        data = path.read_bytes()
-        good = data.rfind(b"\n") + 1
-        lines = data[:good].split(b"\n")[:-1]
-        if not lines and HEADER.startswith(data):
+        lines = data.split(b"\n")
+        tail = lines.pop()
+        if not lines and HEADER.startswith(data.partition(b"\0\0")[0]):
             return 0  # a crash while the file was made: nothing had been recorded
-        check_header(lines[0] if lines else b"", str(path))
-        for record in records_of(enumerate(lines[1:], 2), str(path)):
-            self._rows[type(record)].append(record)
-        return good
+        if not tail and len(lines) > 1 and b"\0\0" in lines[-1]:
+            tail = lines.pop() + b"\n"
+        check_header(lines[0] if lines else b"", name)
+        rows = Rows(name, on_corrupt)
+        for number, line in enumerate(lines[1:], 2):
+            if (record := rows.read(number, line)) is not None:
+                self._rows[type(record)].append(record)
+        rows.check_tail(len(lines) + 1, tail)
+        return len(data) - len(tail)
+
+
+class Rows:
+    """Reads the lines behind a header: damaged ones raise `LogCorrupt`, naming file and line, or are left out and reported.
+
+    A prompt is written as the difference to the row before it in its lane. Behind a row left out, a prompt is unknown that continues another
+    without saying which.
+    """
+
+    __slots__ = ("_name", "_on_corrupt", "_sure")
+
+    def __init__(self, name: str, on_corrupt: Callable[[LogCorrupt], object] | None = None) -> None:
+        self._name, self._on_corrupt = name, on_corrupt
+        self._sure: set[tuple[str, str]] | None = None
+        """Lanes that began anew behind the last row left out; None where none was."""
+
+    def read(self, number: int, line: bytes) -> Record | None:
+        """The row of a line; None for one that was left out."""
+        try:
+            record = decode(line)
+        except LogCorrupt as error:
+            self._refuse(number, str(error))
+            self._sure = set()
+            return None
+        return record if self._sure is None else self._without_unsure_prompt(record, self._sure)
+
+    def check_tail(self, number: int, tail: bytes) -> None:
+        """Refuse what stands behind the last whole line and is not what an interrupted append leaves."""
+        if tail and (not is_unfinished(tail, _STARTS) or _is_row(tail[:-1])):
+            self._refuse(number, "not an exchange, and not the beginning of one")
+
+    def _refuse(self, number: int, what: str) -> None:
+        what_now = f"restore the file from a copy, or move it away to begin a new one; `contextkit report {self._name}` counts its other rows"
+        error = LogCorrupt(f"{self._name} line {number}: {what}; {what_now}")
+        if self._on_corrupt is None:
+            raise error from None
+        self._on_corrupt(error)
+
+    @staticmethod
+    def _without_unsure_prompt(record: Record, sure: set[tuple[str, str]]) -> Record:
+        if not isinstance(record, Exchange) or not isinstance(record.prompt, Outline | Tokens):
+            return record
+        prompt, lane = record.prompt, (record.session, record.lane)
+        if not prompt.keep:
+            sure.add(lane)
+        is_checked = isinstance(prompt, Outline) and bool(prompt.base)
+        return record if lane in sure or is_checked else replace(record, prompt=None)
+
+
+_STARTS = (b'{"id":', b'{"remark":')
+
+
+def _is_row(line: bytes) -> bool:
+    try:
+        decode(line)
+    except LogCorrupt:
+        return False
+    return True
 
 
 def records_of(lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[Record]:
     """The rows on the numbered lines behind a header, one by one; raises `LogCorrupt` with file and line."""
+    rows = Rows(name)
     for number, line in lines:
-        try:
-            yield decode(line)
-        except LogCorrupt as error:
-            raise LogCorrupt(f"{name} line {number}: {error}; restore the line or cut the file before it") from None
+        if (record := rows.read(number, line)) is not None:
+            yield record
 
 
 @contextmanager
@@ -203,15 +262,3 @@ def check_header(line: bytes, name: str) -> None:
         raise UnreadableLog(f'{name} line 1: not a ledger, which starts with {{"contextkit_ledger":{VERSION}}}')
     if version != VERSION:
         raise UnreadableLog(f"{name} line 1: ledger format {version}, this contextkit reads {VERSION}: upgrade contextkit")
-
-
-def _write(file: FileIO, line: bytes) -> None:
-    """One write, more only where the system took a part; a failure leaves nothing of the line."""
-    end = file.seek(0, os.SEEK_END)
-    rest = memoryview(line)
-    try:
-        while rest:
-            rest = rest[file.write(rest) :]
-    except BaseException:
-        file.truncate(end)
-        raise

@@ -11,30 +11,47 @@ from contextkit.cache.prompt import Prompt
 from contextkit.errors import LogCorrupt
 from contextkit.ledger.exchange import Exchange, Outline
 
+_BASE_DIGITS = 8
+"""Of `Outline.base`."""
+
 
 class Growing:
     """Follows the lanes of a recording and rebuilds each call's prompt as it comes."""
 
-    __slots__ = ("_lanes",)
+    __slots__ = ("_broken", "_lanes")
 
     def __init__(self) -> None:
         self._lanes: dict[tuple[str, str], Lane] = {}
+        self._broken: set[tuple[str, str]] = set()
+        """Lanes that miss an exchange: what continues them by length alone may continue something else."""
 
     def prompt(self, exchange: Exchange) -> Prompt | None:
-        """The prompt a cache saw, None where no outline was recorded.
+        """The prompt a cache saw, None where no outline was recorded, or the exchange that it continues is missing from the recording.
 
         It borrows the arrays of its lane: good until the next call of that lane. Copy what must stay. Costs what the exchange added.
-        Raises `LogCorrupt` where an outline keeps segments that its lane does not have.
         """
+        outline, lane = exchange.prompt, (exchange.session, exchange.lane)
+        if not isinstance(outline, Outline) or (lane in self._broken and outline.keep and not outline.base):
+            return None
+        try:
+            prompt = self.whole_prompt(exchange)
+        except LogCorrupt:
+            self._broken.add(lane)
+            return None
+        self._broken.discard(lane)
+        return prompt
+
+    def whole_prompt(self, exchange: Exchange) -> Prompt | None:
+        """`prompt`, but raises `LogCorrupt` where an outline keeps segments that its lane does not have."""
         if not isinstance(exchange.prompt, Outline):
             return None
         return self._lanes.setdefault((exchange.session, exchange.lane), Lane()).grow(exchange.prompt, exchange.id)
 
 
 def prompts_of(exchanges: Iterable[Exchange]) -> Iterator[tuple[Exchange, Prompt | None]]:
-    """Each exchange with its prompt, as `Growing.prompt` gives it."""
+    """Each exchange with its prompt, as `Growing.whole_prompt` gives it."""
     growing = Growing()
-    return ((exchange, growing.prompt(exchange)) for exchange in exchanges)
+    return ((exchange, growing.whole_prompt(exchange)) for exchange in exchanges)
 
 
 class Lane:
@@ -50,22 +67,38 @@ class Lane:
         """The last prompt, on these arrays."""
 
     def grow(self, outline: Outline, exchange_id: str) -> Prompt:
-        """The prompt `outline` stands for; the one before it is no longer good where fewer segments were kept."""
-        if not 0 <= outline.keep <= len(self.digests):
-            raise LogCorrupt(
-                f"exchange {exchange_id!r} keeps {outline.keep} segments of a lane that has {len(self.digests)}: "
-                "an exchange before it is missing, or lanes were mixed"
-            )
+        """The prompt `outline` stands for; the one before it is no longer good where fewer segments were kept.
+
+        Raises `LogCorrupt` where it does not fit what the lane holds, which then stays as it was.
+        """
+        self._check(outline, exchange_id)
+        try:
+            digests = [bytes.fromhex(digest) for digest in outline.digests]
+            tools, system, messages = map(bytes.fromhex, outline.namespaces)
+        except (TypeError, ValueError) as error:
+            raise LogCorrupt(f"exchange {exchange_id!r} has an outline that cannot be read ({type(error).__name__}: {error})") from None
         del self.digests[outline.keep :], self.ends_tokens[outline.keep :], self.positions[outline.keep :]
-        self.digests.extend(map(bytes.fromhex, outline.digests))
+        self.digests.extend(digests)
         self.ends_tokens.extend(outline.ends_tokens)
         self.positions.extend(outline.positions)
-        tools, system, messages = map(bytes.fromhex, outline.namespaces)
         self.prompt = Prompt(
             (tools, system, messages), outline.level_ends, self.digests, self.ends_tokens, self.positions,
             outline.breakpoints, len(self.digests),
         )  # fmt: skip
         return self.prompt
+
+    def _check(self, outline: Outline, exchange_id: str) -> None:
+        if not isinstance(outline.keep, int) or not 0 <= outline.keep <= len(self.digests):
+            raise LogCorrupt(
+                f"exchange {exchange_id!r} keeps {outline.keep} segments of a lane that has {len(self.digests)}: "
+                "an exchange before it is missing, or lanes were mixed"
+            )
+        if outline.keep and not self.digests[outline.keep - 1].hex().startswith(outline.base):
+            raise LogCorrupt(
+                f"exchange {exchange_id!r} keeps other segments than its lane has: an exchange before it is missing, or lanes were mixed"
+            )
+        if not len(outline.digests) == len(outline.ends_tokens) == len(outline.positions):
+            raise LogCorrupt(f"exchange {exchange_id!r} has an outline whose columns differ in length")
 
 
 def outline(previous: Prompt | None, prompt: Prompt, entries: Sequence[int], epoch: int) -> Outline:
@@ -80,7 +113,7 @@ def outline(previous: Prompt | None, prompt: Prompt, entries: Sequence[int], epo
         keep=keep, namespaces=(tools, system, messages), level_ends=prompt.level_ends,
         digests=tuple(prompt.digests[i].hex() for i in new), ends_tokens=tuple(prompt.ends_tokens[i] for i in new),
         positions=tuple(prompt.positions[i] for i in new), entries=tuple(entries[i] for i in new),
-        breakpoints=prompt.breakpoints, epoch=epoch,
+        breakpoints=prompt.breakpoints, epoch=epoch, base=prompt.digests[keep - 1].hex()[:_BASE_DIGITS] if keep else "",
     )  # fmt: skip
 
 

@@ -1,12 +1,16 @@
 """One exchange, or one remark, as one line of JSON, and back, exactly.
 
 Takes a row, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
+
+The last field of a line is `"sum"`: the first 16 hex digits of the SHA-256 of all bytes before it. A line without it, as older versions wrote
+them, is read unchecked.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 from orjson import JSONDecodeError, loads
@@ -27,8 +31,10 @@ def encode(record: Record) -> bytes:
     Raises `NotSerialisable` for a name that has no UTF-8 form or a time that is not finite.
     """
     if isinstance(record, Remark):
-        return canonical({"remark": record.kind, "about": record.about, "text": record.text})
-    return _encode_exchange(record)
+        row = canonical({"remark": record.kind, "about": record.about, "text": record.text})[:-1]
+    else:
+        row = _encode_exchange(record)[:-1]
+    return row + _SUM % checksum(row)
 
 
 def _encode_exchange(exchange: Exchange) -> bytes:
@@ -42,15 +48,32 @@ def _encode_exchange(exchange: Exchange) -> bytes:
 def decode(line: bytes) -> Record:
     """The exchange or the remark of a line.
 
-    Raises `LogCorrupt` for what is not a line of ours; the caller says which one.
+    Raises `LogCorrupt` for what is not a line of ours, or was changed since it was written; the caller says which one.
     """
+    _check_sum(line.rstrip(b"\r\n"))
     try:
         row = parse(line) if _LONG in line.translate(_DIGITS) else loads(line)
         return Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
     except JSONDecodeError as error:
         raise LogCorrupt(f"not an exchange (NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg}))") from None
-    except (NotSerialisable, KeyError, TypeError, ValueError) as error:
+    except (NotSerialisable, KeyError, TypeError, ValueError, AttributeError) as error:
         raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
+
+
+_SUM = b',"sum":"%b"}'
+_SUM_BYTES = 16
+_END_BYTES = len(_SUM % (b"0" * _SUM_BYTES))
+
+
+def checksum(row: bytes) -> bytes:
+    """What stands in the field `sum` of a row, `row` being the bytes before that field."""
+    return sha256(row).hexdigest()[:_SUM_BYTES].encode()
+
+
+def _check_sum(line: bytes) -> None:
+    row, end = line[:-_END_BYTES], line[-_END_BYTES:]
+    if end.startswith(_SUM[:8]) and end != _SUM % checksum(row):
+        raise LogCorrupt("its checksum is not that of its content")
 
 
 _DIGITS, _LONG = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256)), b"0" * 19
@@ -75,7 +98,10 @@ def _maybe(convert: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _write_outline(outline: Outline) -> dict[str, Json]:
-    return {"kind": "outline", **_fields(outline), "breakpoints": [_fields(mark) for mark in outline.breakpoints]}
+    row = {"kind": "outline", **_fields(outline), "breakpoints": [_fields(mark) for mark in outline.breakpoints]}
+    if not outline.base:
+        del row["base"]
+    return row
 
 
 def _read_outline(row: Json) -> Outline:
@@ -85,6 +111,7 @@ def _read_outline(row: Json) -> Outline:
         keep=row["keep"], namespaces=(tools, system, messages), level_ends=(first, second),
         digests=tuple(row["digests"]), ends_tokens=tuple(row["ends_tokens"]), positions=tuple(row["positions"]),
         entries=tuple(row["entries"]), breakpoints=tuple(Breakpoint(**mark) for mark in row["breakpoints"]), epoch=row["epoch"],
+        base=row.get("base", ""),
     )  # fmt: skip
 
 

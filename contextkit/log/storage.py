@@ -3,7 +3,8 @@
 Takes entries that are already frozen, gives them back byte for byte; knows nothing of what they mean, but for the parent a fork names.
 
 An append is one write of one line, and is over when the line is on the disk. A crash can therefore leave at most one unfinished
-line, the last: it is set aside in `<file>.torn` when the log is next opened. Anything else that does not fit raises `LogCorrupt`.
+line, the last: it is set aside in `<file>.torn` when the log is next opened. So is the line of an append that raised, where the disk did
+not even let it be cut off: `<file>.lock` notes where the file ended before it. Anything else that does not fit raises `LogCorrupt`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -22,7 +23,7 @@ from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, StorageError, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.jsonl.line import GENESIS, is_torn, read_line, write_line
-from contextkit.log.jsonl.lock import release, take
+from contextkit.log.jsonl.lock import MODE, FileLock, is_same_file
 
 _BINARY = getattr(os, "O_BINARY", 0)
 """Windows would write two bytes for a newline without it."""
@@ -87,8 +88,9 @@ class JSONLStorage:
         self._close = weakref.finalize(self, held.close)  # a log that is dropped unclosed must not lock its file until the process ends
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            held.callback(release, take(self._file))
-            self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
+            self._lock = FileLock(self._file)
+            held.callback(self._lock.release)
+            self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
             held.callback(os.close, self._descriptor)
             _sync_folder(self._file.parent)
             found = list(_read(self._file))
@@ -115,10 +117,12 @@ class JSONLStorage:
     def append(self, entry: Entry, prev: bytes) -> None:
         """Write one line and wait until the disk has it.
 
-        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line.
+        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line. Raises `LogLocked` in another
+        process than the one that opened the file, `StorageError` where the file was replaced, deleted or changed by somebody else.
         """
         if not self._close.alive:
             raise StorageError(f"{self._file} is closed: open the log again to append to it")
+        self._check_file()
         if self._is_dirty:
             self._rewind()
         line = write_line(entry, prev)
@@ -128,7 +132,7 @@ class JSONLStorage:
             _write(self._descriptor, line)
             self._end, self._is_dirty = end, False
         except BaseException as failure:
-            self._rewind_after(failure)
+            self._rewind_after(failure, prev)
             raise
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
@@ -149,36 +153,64 @@ class JSONLStorage:
         """Let others write; a second call does nothing."""
         self._close()
 
+    def _check_file(self) -> None:
+        """Raises before anything is written to a file that is not, or no longer, this storage's to write."""
+        self._lock.check_process()
+        if not is_same_file(self._descriptor, self._file):
+            raise StorageError(
+                f"{self._file} was deleted, moved or replaced while it was open: nothing was appended; put it back where it was, "
+                "or open the log again"
+            )
+        self._lock.check_file()
+        size = os.fstat(self._descriptor).st_size
+        if size != self._end and not self._is_dirty:
+            raise StorageError(
+                f"{self._file} has {size:,} bytes and this process left {self._end:,}: somebody else changed it; nothing was appended, "
+                "open the log again"
+            )
+
     def _rewind(self) -> None:
         os.ftruncate(self._descriptor, self._end)
         os.fsync(self._descriptor)
+        if self._lock.note:
+            self._lock.leave(b"", is_durable=True)
         self._is_dirty = False
 
-    def _rewind_after(self, failure: BaseException) -> None:
-        """Cut off what a failed append left; when that fails too, the next append tries first, and opening sets it aside."""
+    def _rewind_after(self, failure: BaseException, prev: bytes) -> None:
+        """Cut off what a failed append left.
+
+        When that fails too, the next append tries first, and a note makes the next open set it aside: the caller was told that the entry
+        is not there.
+        """
         try:
             self._rewind()
         except OSError as error:
-            failure.add_note(f"{self._file} could not be cut back to its last whole line either ({error}); the next append tries again")
+            text = f"{self._file} could not be cut back to its last whole line either ({error}); the next append tries again"
+            try:
+                self._lock.leave(_FAILED % (self._end, prev.hex().encode()), is_durable=True)
+            except OSError as fault:
+                text += f", but if this process ends before it, the entry may be there when the log is opened again ({fault})"
+            failure.add_note(text)
 
     def _set_aside(self) -> None:
         """Move what follows the last whole line to `<file>.torn`, there first, so that a crash here loses nothing."""
         with self._file.open("rb") as file:
             file.seek(self._end)
             tail = file.read()
-        if not tail:
-            return
-        aside = f"{self._file}.torn"
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
-        try:
-            _write(descriptor, tail)
-        finally:
-            os.close(descriptor)
-        _sync_folder(self._file.parent)
-        self._rewind()
-        self.torn = tail
-        text = f"{self._file} ended in an unfinished line: {len(tail)} bytes set aside in {aside}, every line before it is whole"
-        warnings.warn(text, stacklevel=3)
+        if tail:
+            aside = f"{self._file}.torn"
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
+            try:
+                _write(descriptor, tail)
+            finally:
+                os.close(descriptor)
+            _sync_folder(self._file.parent)
+            what = "an entry whose append had failed" if self._lock.note and tail.endswith(b"\n") else "an unfinished line"
+            self.torn = tail
+            text = f"{self._file} ended in {what}: {len(tail)} bytes set aside in {aside}, every line before it is whole"
+            warnings.warn(text, stacklevel=3)
+        if tail or self._lock.note:
+            self._rewind()
 
 
 def folder_at(place: str | os.PathLike[str]) -> Path:
@@ -210,16 +242,29 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+_FAILED = b"failed %d %b"
+"""Note that the append behind this offset, which followed the entry with this digest, raised."""
+
+
+def _failed(path: Path) -> bytes:
+    """The note that an append to `path` raised and could not be undone; empty where there is none."""
+    with suppress(OSError):
+        return path.with_name(f"{path.name}.lock").read_bytes().partition(b"\n")[2]
+    return b""
+
+
 def _read(path: Path, children: tuple[Path, ...] = ()) -> Iterator[tuple[Entry, int]]:
-    """Each entry with the offset its line ends at (0 for a parent's), up to the first line that an interrupted append left."""
-    end, sequence, digest = 0, 0, GENESIS
+    """Each entry with the offset its line ends at (0 for a parent's), up to a last line that an interrupted or a failed append left."""
+    end, sequence, digest, failed = 0, 0, GENESIS, _failed(path)
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         for number, line in enumerate(file, 1):
-            end += len(line)
+            start, end = end, end + len(line)
             if end >= size and is_torn(line):
                 return
             entry, prev = _line(path, number, line)
+            if end >= size and failed == _FAILED % (start, prev.hex().encode()):
+                return
             if number == 1 and entry.sequence > 0:
                 inherited = _inherited(path, entry, (*children, path))
                 yield from ((shared, 0) for shared in inherited)

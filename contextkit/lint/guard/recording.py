@@ -9,7 +9,7 @@ import os
 import warnings
 from dataclasses import replace
 
-from contextkit.errors import UsageError
+from contextkit.errors import StorageError, UsageError
 from contextkit.ledger.bodies.secrets import redacted
 from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
@@ -30,7 +30,10 @@ class Recording:
         self._ledger: Ledger | None = Ledger.open(path)
 
     def keep(self, exchange: Exchange, body: bytes) -> None:
-        """Append one exchange with its body; a disk that fails ends the recording with a warning, not the conversation."""
+        """Append one exchange with its body; a disk that fails ends the recording with a warning, not the conversation.
+
+        A process that was forked, as workers of web servers are, opens the file for itself; so does everybody when the file was rotated.
+        """
         if self._ledger is not None:
             self._write(replace(exchange, prompt=Bodies(redacted(body))))
 
@@ -42,11 +45,21 @@ class Recording:
         if self._ledger is None:
             return
         try:
-            self._ledger.append(record) if isinstance(record, Exchange) else self._ledger.remark(record)
-        except OSError as fault:
-            text = f"{self._ledger.path} takes no more rows ({fault.strerror or fault}): recording has stopped, the client goes on"
+            try:
+                self._put(self._ledger, record)
+            except StorageError:
+                self._ledger.close()
+                self._ledger = Ledger.open(self._ledger.path or "")
+                self._put(self._ledger, record)
+        except (OSError, StorageError) as fault:
+            what = (fault.strerror if isinstance(fault, OSError) else None) or fault
+            text = f"{self._ledger.path} takes no more rows ({what}): recording has stopped, the client goes on"
             self.close()
             warnings.warn(text, stacklevel=3)
+
+    @staticmethod
+    def _put(ledger: Ledger, record: Record) -> None:
+        ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
 
     def close(self) -> None:
         """Give the file back."""

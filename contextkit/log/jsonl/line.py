@@ -10,6 +10,7 @@ same bytes again, so no byte of it can change unseen: not the case of a hex digi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import get_args
 
@@ -67,16 +68,33 @@ def check(entry: Entry, prev: bytes) -> None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Whether a *last* line is what an interrupted append leaves: no newline, or no JSON (blocks that never reached the disk).
+    """Whether a *last* line is what an interrupted append leaves. A line in which a whole entry stands is none: its newline was changed."""
+    return is_unfinished(line, (_START,)) and not _holds_whole_entry(line)
 
-    A line with a second beginning in it is none: that is two completed lines whose newline was damaged.
+
+def is_unfinished(line: bytes, starts: Sequence[bytes]) -> bool:
+    """Whether a last line begins as `starts` say, and has no newline, or has blocks of zeros in it: they never reached the disk.
+
+    A line that ends is not unfinished: one that is not valid was changed.
     """
-    return not line.endswith(b"\n") or (line.count(_START) < 2 and not _is_json(line))
+    begins, zeros, _ = line.partition(b"\0\0")
+    is_ours = any(begins.startswith(start) or start.startswith(begins) for start in starts)
+    return is_ours and (bool(zeros) or not line.endswith(b"\n"))
 
 
-def _is_json(line: bytes) -> bool:
+def _holds_whole_entry(line: bytes) -> bool:
+    """Whether `line` begins with an entry that is whole but for its newline."""
+    place = line.find(_START, 1)
+    while place > 0:
+        if line[place - 2 : place - 1] == b"}" and _is_whole(line[: place - 1]):
+            return True
+        place = line.find(_START, place + 1)
+    return _is_whole(line[:-1])
+
+
+def _is_whole(entry: bytes) -> bool:
     try:
-        parse(line)
-    except NotSerialisable:
+        read_line(entry + b"\n")
+    except LogCorrupt:
         return False
     return True

@@ -1,17 +1,22 @@
 """One writer at a time: a lock of the operating system, gone with the process that holds it.
 
-Takes the path of what is guarded, gives a descriptor to release; knows nothing of what is written.
+Takes the path of what is guarded, gives a `FileLock`; knows nothing of what is written.
 
-The lock is on `<file>.lock`, which stays where it is: deleting it would let two writers hold two locks of one name.
+The lock is on `<file>.lock`, which stays where it is. Its text is the pid of the writer and, below it, a note that the next writer finds.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import weakref
 from pathlib import Path
 
 from contextkit.errors import LogLocked
+
+MODE = 0o600
+"""Of every file made here: a log holds prompts."""
+_NOTE_BYTES = 4096
 
 if sys.platform == "win32":
     import msvcrt
@@ -40,34 +45,118 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def take(path: Path) -> int:
-    """Lock `path` against every other writer, in this process too; give the result to `release`.
+class FileLock:
+    """The lock on one file, held by one process from `take` to `release`."""
 
-    Raises `LogLocked` naming the file and, where it can be read, the process that holds it.
-    """
-    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    __slots__ = ("__weakref__", "_descriptor", "_path", "note", "pid")
+
+    def __init__(self, path: Path) -> None:
+        """Raises `LogLocked` naming the file and, where it can be read, the process that holds it."""
+        self._path = path
+        self.pid = os.getpid()
+        """The process that took it."""
+        self._descriptor: int | None = _taken(path)
+        self.note = b""
+        """What the last writer left for the next one; see `leave`."""
+        _HELD.add(self)
+        try:
+            self.note = os.read(self._descriptor, _NOTE_BYTES).partition(b"\n")[2]
+            self.leave(self.note, is_durable=False)
+        except BaseException:
+            self.release()
+            raise
+
+    def check_process(self) -> None:
+        """Raise `LogLocked` in another process than the one that took the lock: a fork does not share it."""
+        if os.getpid() != self.pid:
+            raise LogLocked(
+                f"{self._path} was opened by process {self.pid}, and this is process {os.getpid()}, forked from it: append in the process "
+                "that opened it, or open another file here"
+            )
+
+    def check_file(self) -> None:
+        """Make and lock the lock file anew where somebody deleted it; raise `LogLocked` where another writer was first."""
+        if self._descriptor is not None and not is_same_file(self._descriptor, _lock_path(self._path)):
+            fresh = _taken(self._path)
+            os.close(self._descriptor)
+            self._descriptor = fresh
+            self.leave(self.note, is_durable=False)
+
+    def leave(self, note: bytes, *, is_durable: bool) -> None:
+        """Write `note` for the next writer, who finds it also after this process has died; `is_durable`: wait for the disk."""
+        assert self._descriptor is not None, "the lock is held"  # noqa: S101 - for the type checker
+        text = str(self.pid).encode() + (b"\n" + note if note else b"")
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        if os.write(self._descriptor, text) < len(text):
+            raise OSError(f"{_lock_path(self._path)} took a part of its text only")
+        os.ftruncate(self._descriptor, len(text))
+        if is_durable:
+            os.fsync(self._descriptor)
+        self.note = note
+
+    def release(self) -> None:
+        """Let the next writer in; a second call does nothing.
+
+        A process forked from the holder gives back its copy of the descriptor only: the lock belongs to both, and stays with the holder.
+        """
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        try:
+            if os.getpid() == self.pid:
+                _unlock(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+_HELD: weakref.WeakSet[FileLock] = weakref.WeakSet()
+"""Locks that this process took, or had when it was forked."""
+
+
+def is_same_file(descriptor: int, path: Path) -> bool:
+    """Whether `path` still names the file that is open. Windows lets nobody replace a file that is open, so there it does."""
+    if sys.platform == "win32":
+        return True
     try:
-        _lock(descriptor)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
-    except _REFUSED:
-        holder = _holder(descriptor)
-        os.close(descriptor)
-        raise LogLocked(f"{path} is being written by {holder}: close it there, or read it with JSONLStorage.read") from None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
-def release(descriptor: int) -> None:
-    """Let the next writer in."""
-    _unlock(descriptor)
-    os.close(descriptor)
+def _taken(path: Path) -> int:
+    """A descriptor that holds the lock. A file that was deleted between opening and locking guards nothing: then once more."""
+    while True:
+        descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, MODE)
+        try:
+            _lock(descriptor)
+            if is_same_file(descriptor, _lock_path(path)):
+                return descriptor
+        except _REFUSED:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            raise LogLocked(f"{path} is being written by {holder}: close it there, or read it with JSONLStorage.read") from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
 
 
 def _holder(descriptor: int) -> str:
     """Who holds it; the pid is not there yet in the instant between locking and writing it."""
-    pid = os.read(descriptor, 32).decode("ascii", "replace").strip()
+    pid = os.read(descriptor, 32).partition(b"\n")[0].decode("ascii", "replace").strip()
     names = {"": "another process", str(os.getpid()): f"this process ({pid})"}
     return names.get(pid, f"process {pid}")
+
+
+def _close_in_child() -> None:
+    """A child that lives on must not keep the lock of a parent that has died."""
+    for lock in list(_HELD):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
