@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from contextkit.canonical import Json
+from contextkit.canonical import Json, parse
 from contextkit.context.remembering import Remembering
-from contextkit.errors import InvalidCall, UsageError
+from contextkit.errors import InvalidCall, StorageError, UsageError
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.change import Change
 from contextkit.log.content import check_media, content_parts, said_text
@@ -64,6 +64,7 @@ class Context(Remembering):
         """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out)."""
         check_provider(self.provider)
         with self._lock:  # a track grows here: one thread at a time, and none appends between the layout and what it says it includes
+            self._settle()
             if n := len(self._turns.open_calls):
                 raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
             layout, after, epoch = self._laid_out(), len(self.log) - 1, self._turns.epoch
@@ -83,6 +84,7 @@ class Context(Remembering):
     def receive(self, reply: Any, request: Request | None = None) -> Entry | None:
         """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built.
 
+        When it raises `OSError` or `StorageError`, as on a full disk, give it the same response again: it is billed and kept once.
         A provider's own compaction opens a new epoch that begins with it. None for the reply to a `prewarm`: it is billed, and nothing
         was said.
         """
@@ -173,10 +175,25 @@ class Context(Remembering):
         return summarise(self.ledger)
 
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry | None:
-        body = take(response, request, self.provider, self._account, self._turns.check, first_byte_at)
-        if body is None:
-            return None
-        return self._append("assistant", body) if (summary := summed_up(body)) is None else self._compacted(body, *summary)
+        try:
+            body = take(response, request, self.provider, self._account, self._turns.check, self._is_kept, first_byte_at)
+            if not isinstance(body, dict):
+                return self._last_reply() if body else None
+            return self._append("assistant", body) if (summary := summed_up(body)) is None else self._compacted(body, *summary)
+        except (OSError, StorageError) as fault:
+            self._account.settled(request, fault)  # the response is there to be received again: the call has not failed
+            raise
+
+    def _last_reply(self) -> Entry | None:
+        return None if self._turns.last_assistant is None else self.log[self._turns.last_assistant]
+
+    def _is_kept(self, body: Json) -> bool:
+        """Whether the log ends with this reply: it was kept, and whoever received it did not learn of that."""
+        last = self._last_reply()
+        if last is None or self._turns.has_pending_user or self.stop not in _ENDED | {"calls"}:
+            return False
+        said = parse(last.body)
+        return all(said.get(name) == body.get(name) for name in ("native", "text", "calls", "stop"))
 
     def _asked(self, request: Request | None) -> Request:
         """What is answered: the request given, else the last built."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from contextkit.canonical import Json, parse
 from contextkit.context.folder import check_log_is_there
-from contextkit.errors import HeadChanged, UsageError
+from contextkit.errors import HeadChanged, MemoryRefused, StorageError, UsageError
 from contextkit.layout.layout import Layout
 from contextkit.layout.planning.explanation import Planned
 from contextkit.layout.planning.known import Known
@@ -74,6 +74,8 @@ class Conversation:
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
         self._n_shared = 0, 0
+        self._owes: dict[str, bool] | None = None
+        """How `_follow` is to be called before anything else is written; None where nothing is owed."""
         self._late, self._changes, self._continuity = LateTools(self.log), Changes(self.log), Continuity(self.log)
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None and (memory is None or len(self.log)) else self.toolbox.definitions()
@@ -198,9 +200,18 @@ class Conversation:
 
     def _append(self, kind: Kind, body: Json) -> Entry:
         with self._lock:
+            self._settle()
             entry = self._keep(kind, body)
-            self._follow(refuses=kind == "assistant")
+            self._owes = {"refuses": kind == "assistant"}
+            with suppress(OSError, StorageError, MemoryRefused):  # the entry is durable: who calls again would write it twice
+                self._settle()
         return entry
+
+    def _settle(self) -> None:
+        """Write what must stand behind the last entry and could not be written with it, as the disk was full."""
+        if self._owes is not None:
+            self._follow(**self._owes)
+            self._owes = None
 
     def _keep(self, kind: Kind, body: Json) -> Entry:
         self._turns.check(kind, body)
@@ -232,6 +243,7 @@ class Conversation:
 
     def _enter(self, phase: str) -> Entry:
         with self._lock:
+            self._settle()
             body = self._permission.entering(phase)
             return self.log[self._permission.entry] if body is None else self._keep("phase", body)
 
@@ -240,6 +252,7 @@ class Conversation:
 
     def _join(self, tools: Iterable[Any]) -> Entry:
         with self._lock:
+            self._settle()
             head = parse(self.log[self._turns.head_tools].body)["tools"]
             arrival = self._late.arriving(tools, head)
             if arrival.new:

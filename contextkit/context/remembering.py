@@ -136,7 +136,9 @@ class Remembering(Branching):
         """
         native, late = body["native"], body["after"] + 1
         items = [{"type": "native", "wire": native["wire"], "block": item} for item in summary]
-        epoch = self._epoch("compaction", items, late if late < len(self.log) else None)
+        last = self.log[-1]
+        is_begun = last.kind == "epoch" and parse(last.body)["summary"] == items  # and the disk was full before what stands behind it
+        epoch = last if is_begun else self._epoch("compaction", items, late if late < len(self.log) else None)
         return self._append("assistant", {**body, "native": {**native, "body": said}}) if said else epoch
 
     def _restated(self, summary: list[Json], keep_from: int | None) -> list[Json]:

@@ -28,40 +28,42 @@ from contextkit.importers import (
 from contextkit.importers.format import Format, by_line, first_line
 from contextkit.importers.source import STDIN, Faults, Source
 from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.ledger import Ledger, check_header, records_of
-from contextkit.ledger.row import Record, decode
+from contextkit.ledger.ledger import Ledger, Rows, check_header
+from contextkit.ledger.row import Record
 
 
 class _Ours:
-    """Our own ledgers: a line that is none of it is corruption, unless it is the last one, which a crash may have left unfinished."""
+    """Our own ledgers: a damaged row is left out and reported, and so is a last line that a crash left unfinished."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.has_head = source, False
-        self.broken: list[tuple[int, bytes]] = []
+        self._rows = Rows(source.name, self._damaged)
+        self._number, self._last = 0, b""
 
     def hear(self, number: int, line: bytes) -> Iterable[Record]:
-        """The next line; raises `LogCorrupt` where the one before it was broken."""
-        if self.broken:
-            return records_of(self.broken, self.source.name)  # which raises
-        try:
-            return (decode(line),) if self.has_head else self._head(line)
-        except LogCorrupt:
-            self.broken.append((number, line))
+        """The next line."""
+        if not self.has_head:
+            check_header(line, self.source.name)
+            self.has_head = True
             return ()
+        if not line.endswith(b"\n"):
+            self._last = line
+        self._number = number
+        record = self._rows.read(number, line)
+        return () if record is None else (record,)
 
-    def _head(self, line: bytes) -> Iterable[Record]:
-        check_header(line, self.source.name)
-        self.has_head = True
-        return ()
+    def _damaged(self, error: LogCorrupt) -> None:
+        if self._last:
+            self.source.fault(self._number, "an unfinished line; every line before it is whole")
+        else:
+            self.source.fault(self._number, DAMAGED)
 
     def waiting(self) -> Iterable[Record]:
         """Nothing is held back."""
         return ()
 
     def told(self) -> None:
-        """Say what is to be said of the file as a whole."""
-        for number, _ in self.broken:
-            self.source.fault(number, "an unfinished line; every line before it is whole")
+        """Nothing is to be said of the file as a whole."""
 
 
 LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), by_line(_Ours), _Ours)
@@ -82,6 +84,8 @@ FORMATS: tuple[Format, ...] = (
     Format("request and response bodies", raw_pairs.is_raw_pairs, raw_pairs.read, raw_pairs.PairLines),
 )
 """Asked from the top: the first that knows a file reads it."""
+DAMAGED = "a damaged row is left out (restore it from a copy); prompts of later calls that continue it are unknown"
+"""What is said of a row that cannot be read, or whose checksum is not that of its content."""
 SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv")
 """What is looked at in a folder, packed (.gz, .zst) or not."""
 _PACKED = (".gz", ".zst")
@@ -158,13 +162,18 @@ def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
 def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     """Name of the format and the ledger of a file, or of a context's folder, in memory.
 
-    A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known format.
+    A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known format, `LogCorrupt` for a
+    ledger with a damaged row.
     """
     path = Path(path)
-    known, records = records_at(str(path / "ledger.jsonl" if path.is_dir() else path))
+    faults = Faults()
+    known, records = records_at(str(path / "ledger.jsonl" if path.is_dir() else path), faults)
     ledger = Ledger()
     for record in records:
         ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
+    damaged = next((fault for fault in faults.kept if fault.what == DAMAGED), None)
+    if damaged is not None:
+        raise LogCorrupt(f"{damaged.file} line {damaged.line}: a damaged row; restore the file from a copy")
     return known.name, ledger
 
 

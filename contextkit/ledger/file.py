@@ -41,8 +41,8 @@ class LedgerFile:
     def append(self, line: bytes) -> None:
         """Hand one line to the operating system; the disk is not waited for.
 
-        Raises `OSError` when the disk is full or fails, and nothing of the line is left then. Raises `LogLocked` in another process than the
-        one that opened it, `StorageError` where the file was replaced or deleted: nothing is written then.
+        Raises `OSError` when the disk is full or fails, and nothing of the line is left then. Raises `LogLocked` in another
+        process than the one that opened it, `StorageError` where the file was replaced or deleted: nothing is written then.
         """
         if os.getpid() != self._pid:
             raise LogLocked(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -179,8 +179,8 @@ class Ledger:
 class Rows:
     """Reads the lines behind a header: damaged ones raise `LogCorrupt`, naming file and line, or are left out and reported.
 
-    A prompt is written as the difference to the row before it in its lane. Behind a row left out, a prompt is unknown that continues another
-    without saying which.
+    A prompt is written as the difference to the row before it in its lane. Behind a row left out, a prompt that continues another without
+    saying which is unknown.
     """
 
     __slots__ = ("_name", "_on_corrupt", "_sure")
@@ -206,7 +206,10 @@ class Rows:
             self._refuse(number, "not an exchange, and not the beginning of one")
 
     def _refuse(self, number: int, what: str) -> None:
-        what_now = f"restore the file from a copy, or move it away to begin a new one; `contextkit report {self._name}` counts its other rows"
+        what_now = (
+            "restore the file from a copy, or move it away to begin a new one; "
+            f"`contextkit report {self._name}` counts its other rows"
+        )
         error = LogCorrupt(f"{self._name} line {number}: {what}; {what_now}")
         if self._on_corrupt is None:
             raise error from None
@@ -232,14 +235,6 @@ def _is_row(line: bytes) -> bool:
     except LogCorrupt:
         return False
     return True
-
-
-def records_of(lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[Record]:
-    """The rows on the numbered lines behind a header, one by one; raises `LogCorrupt` with file and line."""
-    rows = Rows(name)
-    for number, line in lines:
-        if (record := rows.read(number, line)) is not None:
-            yield record
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 Takes a row, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
 
-The last field of a line is `"sum"`: the first 16 hex digits of the SHA-256 of all bytes before it. A line without it, as older versions wrote
-them, is read unchecked.
+The last field of a line is `"sum"`: the first 16 hex digits of the SHA-256 of all bytes before it. A line without it, as older versions
+wrote them, is read unchecked.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ def _write_outline(outline: Outline) -> dict[str, Json]:
 def _read_outline(row: Json) -> Outline:
     first, second = row["level_ends"]
     tools, system, messages = row["namespaces"]
+    if not all(type(number) is int and number >= 0 for number in (row["keep"], first, second)):
+        raise ValueError("an outline counts segments")
     return Outline(
         keep=row["keep"], namespaces=(tools, system, messages), level_ends=(first, second),
         digests=tuple(row["digests"]), ends_tokens=tuple(row["ends_tokens"]), positions=tuple(row["positions"]),

@@ -29,11 +29,23 @@ from contextkit.providers.stateful.continuing import Continued
 from contextkit.simulator.lanes.pace import Pace
 from contextkit.simulator.reference import reference_cache
 
+_PromptKey = tuple[tuple[bytes, bytes, bytes], bytes]
+
+
+def _key(prompt: Prompt) -> _PromptKey:
+    """What tells one prompt from every other: digests run, so the last one stands for all."""
+    return prompt.namespaces, prompt.digests[prompt.n - 1] if prompt.n else b""
+
 
 class Account:
-    """One lane's requests, predictions and bills."""
+    """One lane's requests, predictions and bills.
 
-    __slots__ = ("_caches", "_clock", "_lane", "_last", "_lock", "_pace", "_recorder", "_session")
+    A response has one row, however often it is received: after a full disk, or when the folder was opened again.
+    """
+
+    __slots__ = (
+        "_answered", "_billed", "_caches", "_clock", "_has_unique_ids", "_lane", "_last", "_lock", "_noted", "_pace", "_recorder", "_session",
+    )  # fmt: skip
 
     def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
         if not isinstance(ledger, Ledger):
@@ -42,9 +54,18 @@ class Account:
         self._caches: dict[str, PrefixCache[Prompt]] = {}
         self._lock = Lock()
         self._last: Request | None = None
+        self._billed: dict[str, tuple[_PromptKey, Usage | None]] = {}
+        """Id of a response → what it answered and what it was billed. Responses of a host that gives all of them one id differ in that."""
+        self._has_unique_ids = True
+        self._answered: tuple[Request, object, Exchange] | None = None
+        """The request and the response received last, and their row."""
+        self._noted: tuple[Request, BaseException] | None = None
+        """The failure noted last."""
         for exchange, prompt in ledger.prompts():
             if prompt is not None:
                 self._warm(exchange, prompt)
+                if (exchange.session, exchange.lane) == (session, lane):
+                    self._remember(exchange.id, prompt, exchange.usage)
         self._recorder, self._pace = Recorder(ledger), Pace((session, lane))
 
     def request(
@@ -93,38 +114,97 @@ class Account:
     def told(self, name: str, reasons: Iterable[str]) -> None:
         """The provider says of the reply `name` why earlier reasoning was left out of its prompt: a remark on the call, nothing else."""
         if text := ", ".join(reasons):
-            self._recorder.ledger.remark(Remark("verdict", name, f"reasoning removed: {text}"))
+            remark = Remark("verdict", name, f"reasoning removed: {text}")
+            if remark not in self._recorder.ledger.remarks:
+                self._recorder.ledger.remark(remark)
 
-    def received(self, request: Request, reply: Reply, first_byte_at: float | None = None) -> Exchange:
-        """A reply came: note what it was billed."""
-        now = self._clock()
-        return self._note(request, reply.id, reply.usage, now if first_byte_at is None else first_byte_at, now, None)
+    def was_billed_before(self, name: str, usage: Usage) -> bool:
+        """Whether a response of this id and bill is the last row of this lane, written before the conversation was opened."""
+        if self._answered is not None:
+            return False
+        lane = self._session, self._lane
+        last = next((row for row in reversed(self._recorder.ledger.exchanges) if (row.session, row.lane) == lane), None)
+        return bool(name) and last is not None and (last.id, last.usage) == (name, usage)
 
-    def unkept(self, request: Request, name: str, usage: Usage, why: str, first_byte_at: float | None = None) -> None:
-        """A reply came and was billed, but cannot be part of the conversation; one that is in the ledger already is not billed twice."""
-        now = self._clock()
-        if all(exchange.id != name for exchange in self._recorder.ledger):
-            self._note(request, name, usage, now if first_byte_at is None else first_byte_at, now, why)
+    def received(self, request: Request, reply: Reply, response: object, first_byte_at: float | None = None) -> None:
+        """A reply came: note what it was billed, unless it is noted already. `response` is what the reply was read from."""
+        self._bill(request, response, reply.id, reply.usage, None, first_byte_at)
+
+    def unkept(
+        self, request: Request, response: object, name: str, usage: Usage, why: str, first_byte_at: float | None = None
+    ) -> None:
+        """A reply came and was billed, but cannot be part of the conversation; one that is in the ledger already is not billed twice.
+
+        Where the host's ids are its responses' own, that is so whatever request the reply is said to answer.
+        """
+        _, billed = self._billed.get(name, (None, None))
+        if name and self._has_unique_ids and billed == usage:
+            return
+        self._bill(request, response, name, usage, why, first_byte_at)
 
     def failed(
         self, request: Request, error: BaseException | str, usage: Usage | None = None, first_byte_at: float | None = None
-    ) -> Exchange:
-        """It came to nothing: note why, and what is known of the bill. Without a first byte it warmed nothing."""
+    ) -> None:
+        """It came to nothing: note why, and what is known of the bill. Without a first byte it warmed nothing.
+
+        An error that was noted already, by `Request.send` or with the bill of a response, is not noted twice.
+        """
         if request.continued is not None:
             request.continued.failed(error)
+        if isinstance(error, BaseException):
+            if self._noted is not None and self._noted[0] is request and self._noted[1] is error:
+                return
         what = error if isinstance(error, str) else _named(error)
-        return self._note(request, f"failed-{len(self._recorder.ledger)}", usage, first_byte_at, self._clock(), what)
+        self._note(request, None, usage, first_byte_at, self._clock(), what)
+        if isinstance(error, BaseException):
+            self.settled(request, error)
+
+    def settled(self, request: Request, error: BaseException) -> None:
+        """What `error` says of `request` needs no row any more."""
+        self._noted = request, error
+
+    def _bill(
+        self, request: Request, response: object, name: str, usage: Usage, error: str | None, first_byte_at: float | None
+    ) -> None:
+        if self._is_billed(request, response, name, usage):
+            return
+        now = self._clock()
+        row = self._note(request, name, usage, now if first_byte_at is None else first_byte_at, now, error)
+        self._remember(name, request.prompt, usage)
+        self._answered = request, response, row
+
+    def _remember(self, name: str, prompt: Prompt, usage: Usage | None) -> None:
+        self._has_unique_ids = self._has_unique_ids and name not in self._billed
+        self._billed[name] = _key(prompt), usage
+
+    def _is_billed(self, request: Request, response: object, name: str, usage: Usage) -> bool:
+        """Whether this response has its row: the same id for the same prompt, or, where the host gives none, the same object."""
+        if name and self._billed.get(name) == (_key(request.prompt), usage):
+            return True
+        if self._answered is None:
+            return False
+        answered, before, row = self._answered
+        return answered is request and row.usage == usage and row.id == name and (before is response or bool(name))
 
     def _note(
-        self, request: Request, name: str, usage: Usage | None, first: float | None, ended: float, error: str | None
+        self, request: Request, name: str | None, usage: Usage | None, first: float | None, ended: float, error: str | None
     ) -> Exchange:
-        exchange = Exchange(
-            name, self._session, self._lane, request.at, first, ended, request.provider, request.model.name, None, usage, request.predicted,
-            error,
-        )  # fmt: skip
         with self._lock:
+            exchange = Exchange(
+                self._free_name() if name is None else name, self._session, self._lane, request.at, first, ended, request.provider,
+                request.model.name, None, usage, request.predicted, error,
+            )  # fmt: skip
+            exchange = self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)
             self._warm(exchange, request.prompt)
-        return self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)
+            return exchange
+
+    def _free_name(self) -> str:
+        """An id for a call without a response, that no other row has: rows may be missing before it."""
+        rows = self._recorder.ledger.exchanges
+        number, taken = len(rows), {row.id for row in rows if row.id.startswith("failed-")}
+        while f"failed-{number}" in taken:
+            number += 1
+        return f"failed-{number}"
 
     def _warm(self, exchange: Exchange, prompt: Prompt) -> None:
         if exchange.first_byte_at is None:

@@ -20,37 +20,44 @@ from contextkit.simulator.account import Account
 
 
 def take(
-    response: Any, request: Request, provider: Provider, account: Account, check: Callable[[str, Json], None], first_byte_at: float | None
-) -> Json | None:
+    response: Any, request: Request, provider: Provider, account: Account, check: Callable[[str, Json], None],
+    is_kept: Callable[[Json], bool], first_byte_at: float | None,
+) -> dict[str, Json] | bool:  # fmt: skip
     """The body of the entry that keeps `response`, once its bill is in the ledger; `check` says whether it may come next.
 
-    None for the reply to a prewarm: it filled the cache and says nothing.
+    True where the log ends with that body already, as `is_kept` says: whoever received it died before learning of that. False for the reply to
+    a prewarm: it filled the cache and says nothing.
 
     Raises `UnreadableReply` and what `check` raises; the bill is in the ledger then too, as far as the response says it.
     """
     try:
         reply = understood(provider, response)
-    except UnreadableReply:
+    except UnreadableReply as fault:
         _unkept(request)
         name, usage = billed(provider, response)
         if usage != Usage():
-            account.unkept(request, name, usage, "unreadable", first_byte_at)
+            account.unkept(request, response, name, usage, "unreadable", first_byte_at)
+            account.settled(request, fault)
         raise
-    read = seen(request, provider, reply.withheld)
-    account.told(reply.id, read.reasons)
+    asked, read = request, seen(request, provider, reply.withheld)
     request = read.request
     if is_prewarm(request.params):
-        account.received(request, reply, first_byte_at)
-        return None
+        account.told(reply.id, read.reasons)
+        account.received(request, reply, response, first_byte_at)
+        return False
     body = {**received(reply, request.after), **({"withheld": list(read.withheld)} if read.withheld else {})}
     body |= request.continued.stored(request.model.name, reply.id) if request.continued else {}
+    if account.was_billed_before(reply.id, reply.usage) and is_kept(body):
+        return True
+    account.told(reply.id, read.reasons)
     try:
         check("assistant", body)
-    except InvalidCall:
+    except InvalidCall as fault:
         _unkept(request)
-        account.unkept(request, reply.id, reply.usage, "not kept", first_byte_at)
+        account.unkept(request, response, reply.id, reply.usage, "not kept", first_byte_at)
+        account.settled(asked, fault)
         raise
-    account.received(request, reply, first_byte_at)
+    account.received(request, reply, response, first_byte_at)
     return body
 
 

@@ -64,7 +64,9 @@ class Passing:
         joined = self._joined()
         if joined is None or not self._provider.is_complete(joined):
             self._account.failed(self._request, "cut", self._usage(joined), self._first_byte_at)
-            raise UnreadableReply("the stream ended before the reply was complete: nothing was kept, ask again")
+            error = UnreadableReply("the stream ended before the reply was complete: nothing was kept, ask again")
+            self._account.settled(self._request, error)
+            raise error
         self._keep(joined, self._request, self._first_byte_at)
 
     def _broke(self, error: BaseException) -> None:

@@ -46,7 +46,7 @@ def ours(tmp_path: Path) -> bytes:
     with Ledger.open(path) as ledger:
         for record in one_session(9):
             ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
-    return path.read_bytes()
+    return re.sub(rb',"sum":"[0-9a-f]{16}"\}', b"}", path.read_bytes())  # what these tests change is to be read
 
 
 FILES = {

@@ -23,6 +23,7 @@ def added(paths: Sequence[str], by: str) -> Contents:
     if other is not None:
         raise UsageError(f"{other}: --engine duckdb reads contextkit ledgers; make one first: contextkit report {other} --to ledger.jsonl")
     found = summarise_files(files, by)
-    faults: tuple[Fault, ...] = ((files[0], 0, f"{found.n_unread:,} lines are no JSON; they count nowhere"),) if found.n_unread else ()
+    what = f"{found.n_unread:,} damaged lines are left out; `contextkit report` without --engine names them"
+    faults: tuple[Fault, ...] = ((files[0], 0, what),) if found.n_unread else ()
     title = files[0] if len(files) == 1 else f"{len(files):,} files"
     return Contents(title, found.summary, by, found.verdicts, found.sessions, faults=faults, n_faults=found.n_unread, counted=BILLED)

@@ -45,9 +45,12 @@ _SHAPE = (
     '"read":"BIGINT","write_5m":"BIGINT","write_1h":"BIGINT","output":"BIGINT","estimated":"BOOLEAN"},"remark":"VARCHAR",'
     '"about":"VARCHAR","text":"VARCHAR","contextkit_ledger":"BIGINT"}'
 )
+_CHANGED = """left(right(line, 26), 8) = ',"sum":"' AND left(right(line, 18), 16) <> left(sha256(left(line, -26)), 16)"""
+"""Whether a line has a checksum and it is not that of its content; see `row.checksum`."""
 _LOADED = f"""
-CREATE TABLE lines AS SELECT row_number() OVER () AS n, json AS body
-  FROM read_ndjson_objects($paths, ignore_errors = true, maximum_object_size = {LONGEST_LINE});
+CREATE TABLE lines AS SELECT row_number() OVER () AS n, CASE WHEN {_CHANGED} THEN NULL ELSE json END AS body
+  FROM (SELECT json, CAST(json AS VARCHAR) AS line
+    FROM read_ndjson_objects($paths, ignore_errors = true, maximum_object_size = {LONGEST_LINE}));
 CREATE TABLE said AS SELECT * RENAME ("at" AS began) FROM
   (SELECT n, unnest(json_transform(body, '{_SHAPE}')) FROM lines WHERE body IS NOT NULL);
 CREATE TABLE remarks AS SELECT n, remark, about, text FROM said WHERE remark IS NOT NULL;
@@ -113,7 +116,7 @@ class Added:
     verdicts: dict[int, str]
     """`Miss.index` → the provider's own diagnosis, where it gave one."""
     n_unread: int
-    """Lines that are no JSON; they count nowhere."""
+    """Lines that are no JSON, or were changed since they were written; they count nowhere."""
 
 
 def summarise_files(files: Sequence[str], by: str = "", memory: str = MEMORY) -> Added:

@@ -1,0 +1,221 @@
+"""A ledger whose bytes were changed: never other figures without a word, never an error that names no line."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit import AnthropicMessages, Context
+from contextkit.errors import ContextKitError, LogCorrupt, UnreadableLog
+from contextkit.ledger.exchange import Exchange, Outline
+from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.summary import summarise
+from tests.cli.conftest import Run, run
+
+__all__ = ["run"]
+
+
+def reply(number: int, read: int = 0) -> dict[str, Any]:
+    usage = {"input_tokens": 10 + number, "output_tokens": 3, "cache_read_input_tokens": read, "cache_creation_input_tokens": 2_000}
+    said = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-opus-5", "usage": usage}
+    return {**said, "content": [{"type": "text", "text": f"Answer {number}."}], "stop_reason": "end_turn"}
+
+
+def opened(folder: Path) -> Context:
+    return Context.open(folder, AnthropicMessages("claude-opus-5", max_tokens=9), system="Be brief. " * 900, clock=lambda: 1790000000.25)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A closed conversation of four calls."""
+    with opened(tmp_path / "run") as context:
+        for number in range(4):
+            context.user(f"Question {number}?")
+            context.receive(reply(number, 2_000 * number), context.request())
+    return tmp_path / "run"
+
+
+def figures(ledger: Ledger) -> list[Any]:
+    return [*ledger.exchanges, *ledger.remarks]
+
+
+def test_a_byte_that_is_flipped_is_found(folder: Path) -> None:
+    """Each byte of the header, the first row and the last row, with several values: an error that names the line, or the same rows."""
+    path = folder / "ledger.jsonl"
+    whole, before = path.read_bytes(), figures(Ledger.read(path))
+    lines = whole.splitlines(keepends=True)
+    starts = [0, len(lines[0]), len(whole) - len(lines[-1])]
+    broken = folder.with_name("broken.jsonl")
+    n_found = 0
+    for start, line in zip(starts, (lines[0], lines[1], lines[-1]), strict=True):
+        number = whole[:start].count(b"\n") + 1
+        for place in range(start, start + len(line)):
+            for mask in (0x01, 0x02, 0x04, 0x20, 0x80, whole[place] ^ ord("\n"), whole[place]):
+                if not mask:
+                    continue
+                broken.write_bytes(whole[:place] + bytes([whole[place] ^ mask]) + whole[place + 1 :])
+                try:
+                    found = Ledger.read(broken)
+                except (LogCorrupt, UnreadableLog) as error:
+                    assert re.search(rf"broken\.jsonl line {number}\b", str(error)), error
+                    n_found += 1
+                else:
+                    assert figures(found) == before, (place - start, mask)
+    assert n_found > 5_000
+
+
+@pytest.mark.parametrize("row", [0, 1, 3])
+def test_one_changed_digit_stops_the_conversation_and_not_the_report(folder: Path, row: int, run: Run) -> None:  # noqa: F811
+    path = folder / "ledger.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    place = lines[row + 1].index(b'"output":3')
+    lines[row + 1] = lines[row + 1].replace(b'"output":3', b'"output":9', 1)
+    assert place > 0
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(LogCorrupt, match=rf"ledger\.jsonl line {row + 2}: its checksum is not that of its content; restore the file"):
+        opened(folder)
+    ran = run("report", path, "--json")
+    assert ran.code == 0, ran.err
+    said = json.loads(ran.out)
+    assert said["n_faults"] == 1 and said["faults"][0]["line"] == row + 2
+    assert f"ledger.jsonl:{row + 2}: a damaged row is left out" in ran.err
+    others = [reply(number)["usage"]["input_tokens"] for number in range(4) if number != row]
+    assert said["total"]["usage"]["fresh"] == sum(others)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["no newline", "newline"])
+def test_garbage_behind_the_last_row_is_no_unfinished_row(folder: Path, end: bytes) -> None:
+    path = folder / "ledger.jsonl"
+    with path.open("ab") as file:
+        file.write(b"what is this?" + end)
+    with pytest.raises(LogCorrupt, match=r"ledger\.jsonl line 6: not an exchange"):
+        opened(folder)
+    assert not folder.joinpath("ledger.jsonl.torn").exists()
+
+
+@pytest.mark.parametrize("tail", [bytes(4_096), b'{"id":"msg_' + bytes(600) + b'"}\n'], ids=["zeros", "zeros inside"])
+def test_blocks_that_never_reached_the_disk_are_an_unfinished_row(folder: Path, tail: bytes) -> None:
+    path = folder / "ledger.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + tail)
+    with pytest.warns(UserWarning, match="unfinished line"), opened(folder) as context:
+        assert len(context.ledger) == 4
+    assert path.read_bytes() == whole
+
+
+def test_rows_of_older_versions_are_read_and_continued(folder: Path) -> None:
+    path = folder / "ledger.jsonl"
+    before = figures(Ledger.read(path))
+    path.write_bytes(re.sub(rb',"sum":"[0-9a-f]{16}"\}', b"}", re.sub(rb',"base":"[0-9a-f]*"', b"", path.read_bytes())))
+    with opened(folder) as context:
+        assert [row.usage for row in context.ledger] == [row.usage for row in before]
+        context.user("More?")
+        context.receive(reply(9))
+    rows = path.read_bytes().splitlines()
+    assert [b'"sum":"' in row for row in rows] == [False] * 5 + [True]
+    assert len(list(Ledger.read(path).prompts())) == 5
+
+
+def test_an_older_version_reads_the_rows(folder: Path) -> None:
+    """It looks fields up by name in the row, in the prompt of kind `outline`, and knows each field of a bill and a breakpoint."""
+    for line in folder.joinpath("ledger.jsonl").read_bytes().splitlines()[1:]:
+        row = json.loads(line)
+        assert list(row)[-1] == "sum"
+        fields = ["id", "session", "lane", "at", "first_byte_at", "ended_at", "provider", "model", "prompt", "usage", "predicted", "error"]
+        assert list(row)[:-1] == fields
+        assert set(row["usage"]) == {"fresh", "read", "write_5m", "write_1h", "output", "estimated"}
+        assert set(row["prompt"]["breakpoints"][0]) == {"segment", "ttl_seconds", "lookback", "is_written"}
+
+
+def without(folder: Path, row: int, *, is_old: bool) -> Ledger:
+    """The ledger read past a damaged row."""
+    path = folder / "ledger.jsonl"
+    raw = path.read_bytes()
+    if is_old:
+        raw = re.sub(rb',"sum":"[0-9a-f]{16}"\}', b"}", re.sub(rb',"base":"[0-9a-f]*"', b"", raw))
+    lines = raw.splitlines(keepends=True)
+    lines[row + 1] = b'{"id":"' + lines[row + 1]
+    path.write_bytes(b"".join(lines))
+    found: list[str] = []
+    ledger = Ledger.read(path, on_corrupt=lambda error: found.append(str(error)))
+    assert len(found) == 1 and f"ledger.jsonl line {row + 2}: " in found[0]
+    return ledger
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_prompts_behind_a_damaged_row_are_right_or_unknown(folder: Path, is_old: bool) -> None:
+    from contextkit.ledger.outlines import Growing
+
+    prompts = {exchange.id: (prompt.n, list(prompt.digests)) for exchange, prompt in Ledger.read(folder / "ledger.jsonl").prompts() if prompt}
+    assert len(prompts) == 4
+    growing, known = Growing(), 0
+    for exchange in without(folder, 1, is_old=is_old):
+        prompt = growing.prompt(exchange)
+        known += prompt is not None
+        assert prompt is None or (prompt.n, list(prompt.digests)) == prompts[exchange.id]
+    assert known == 1  # what came before; the others continue the row that is lost
+
+
+def test_a_row_that_was_taken_out_is_noticed(folder: Path) -> None:
+    path = folder / "ledger.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    with pytest.raises(LogCorrupt, match="an exchange before it is missing"):
+        opened(folder)
+
+
+WRONG = [
+    ("namespaces", ["zz", "00", "00"]), ("digests", ["nothex"]), ("digests", [7]), ("keep", -1), ("keep", "2"), ("ends_tokens", []),
+    ("level_ends", [1]), ("breakpoints", [{"segment": 1}]), ("kind", "unknown"), ("kind", []), ("namespaces", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_row_without_a_checksum_that_makes_no_sense_is_an_error_of_ours(folder: Path, name: str, value: Any, run: Run) -> None:  # noqa: F811
+    path = folder / "ledger.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    row = json.loads(lines[2])
+    del row["sum"]
+    row["prompt"][name] = value
+    lines[2] = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(LogCorrupt, match=r"ledger\.jsonl line 3|'msg_1'"):
+        opened(folder)
+    assert run("report", path).code == 0
+
+
+def test_duckdb_leaves_the_same_rows_out(folder: Path, run: Run) -> None:  # noqa: F811
+    pytest.importorskip("duckdb")
+    path = folder / "ledger.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], lines[2].replace(b'"output":3', b'"output":9', 1), *lines[3:]]))
+    ran = [run("report", path, "--json", *more) for more in ([], ["--engine", "duckdb"])]
+    totals = [json.loads(one.out)["total"] for one in ran]
+    assert totals[0]["usage"] == totals[1]["usage"]
+    assert [json.loads(one.out)["n_faults"] for one in ran] == [1, 1]
+    assert "1 damaged lines are left out" in ran[1].err
+
+
+def test_a_damaged_ledger_never_raises_a_bare_error(folder: Path) -> None:
+    """Any run of bytes overwritten by any other: an error of ours, or rows."""
+    import random
+
+    path, chance = folder / "ledger.jsonl", random.Random(7)
+    whole = path.read_bytes()
+    for _ in range(300):
+        start, n = chance.randrange(len(whole)), chance.choice([1, 1, 2, 9, 200])
+        path.write_bytes(whole[:start] + chance.randbytes(n) + whole[start + n :])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                ledger = Ledger.read(path, on_corrupt=lambda error: None)
+                assert all(isinstance(row, Exchange) and isinstance(row.prompt, Outline | None) for row in ledger)
+                summarise(ledger)
+                list(Ledger.read(path).prompts())
+            except ContextKitError:
+                pass
