@@ -162,8 +162,8 @@ def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
 def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     """Name of the format and the ledger of a file, or of a context's folder, in memory.
 
-    A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known format, `LogCorrupt` for a
-    ledger with a damaged row.
+    A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known format, `LogCorrupt`
+    for a ledger with a damaged row.
     """
     path = Path(path)
     faults = Faults()

@@ -44,7 +44,8 @@ class Account:
     """
 
     __slots__ = (
-        "_answered", "_billed", "_caches", "_clock", "_has_unique_ids", "_lane", "_last", "_lock", "_noted", "_pace", "_recorder", "_session",
+        "_answered", "_billed", "_caches", "_clock", "_has_unique_ids", "_lane", "_last", "_lock", "_noted", "_pace", "_recorder",
+        "_session",
     )  # fmt: skip
 
     def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
@@ -151,9 +152,8 @@ class Account:
         """
         if request.continued is not None:
             request.continued.failed(error)
-        if isinstance(error, BaseException):
-            if self._noted is not None and self._noted[0] is request and self._noted[1] is error:
-                return
+        if self._noted is not None and self._noted[0] is request and self._noted[1] is error:
+            return
         what = error if isinstance(error, str) else _named(error)
         self._note(request, None, usage, first_byte_at, self._clock(), what)
         if isinstance(error, BaseException):

@@ -25,8 +25,8 @@ def take(
 ) -> dict[str, Json] | bool:  # fmt: skip
     """The body of the entry that keeps `response`, once its bill is in the ledger; `check` says whether it may come next.
 
-    True where the log ends with that body already, as `is_kept` says: whoever received it died before learning of that. False for the reply to
-    a prewarm: it filled the cache and says nothing.
+    True where the log ends with that body already, as `is_kept` says: whoever received it died before learning of that. False for the
+    reply to a prewarm: it filled the cache and says nothing.
 
     Raises `UnreadableReply` and what `check` raises; the bill is in the ledger then too, as far as the response says it.
     """

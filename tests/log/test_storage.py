@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -18,6 +19,7 @@ from contextkit.canonical import canonical
 from contextkit.errors import LogCorrupt, LogLocked, StorageError
 from contextkit.log.log import Log
 from contextkit.log.storage import JSONLStorage
+from tests.crash.faults import Disk, Plan, of
 
 TRAP = {"sequence": 3, "body": ',"body":'}
 BODIES = [{"content": [{"type": "text", "text": "né ☂"}]}, {"n": 10**30, "f": 1e-7}, {"k": TRAP}, {}, {"a": [1, None]}]
@@ -81,12 +83,107 @@ def test_a_torn_line_is_reported_and_the_log_goes_on(path: Path) -> None:
     assert len(list(JSONLStorage.read(path))) == 5
 
 
-def test_a_last_line_of_lost_blocks_is_torn_although_it_ends(path: Path) -> None:
+@pytest.mark.parametrize("tail", [b'{"sequence":5,"kind"' + bytes(64) + b'}\n', bytes(4_096), bytes(700) + b'"}}\n', b'{"seq' + bytes(9)])
+def test_blocks_that_never_reached_the_disk_are_torn_although_a_line_may_end(path: Path, tail: bytes) -> None:
     whole = path.read_bytes()
-    path.write_bytes(whole + b'{"sequence":5,"kind"' + bytes(64) + b'}\n')
+    path.write_bytes(whole + tail)
     with pytest.warns(UserWarning, match="set aside"), Log.open(path) as log:
         assert len(log) == 5
     assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("n_lines", [1, 5])
+def test_every_byte_of_the_last_line_is_covered(path: Path, n_lines: int) -> None:
+    """Its newline too: a whole line is never taken for an unfinished one."""
+    lines = path.read_bytes().splitlines(keepends=True)[:n_lines]
+    whole = b"".join(lines)
+    for place in range(len(whole) - len(lines[-1]), len(whole)):
+        for mask in (0x01, 0x04, 0x20, 0x80, whole[place], whole[place] ^ ord("\n")):
+            if mask:
+                path.write_bytes(whole[:place] + bytes([whole[place] ^ mask]) + whole[place + 1 :])
+                with pytest.raises(LogCorrupt, match=f"line {n_lines}: "):
+                    list(JSONLStorage.read(path))
+    with pytest.raises(LogCorrupt):
+        Log.open(path)
+    assert not path.with_name("log.jsonl.torn").exists()
+
+
+GARBAGE = [b"hello", b"{}", b'{"type":"session"}', b'{"sequence"', b"\xff\xfe{\x00", b"\x89PNG\r\n\x00\x00\x00\x00", b"[]", b" ", b'["sequence":0']
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["no newline", "newline"])
+@pytest.mark.parametrize("garbage", GARBAGE)
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_garbage_is_no_unfinished_line(path: Path, garbage: bytes, end: bytes, is_alone: bool) -> None:
+    before = b"" if is_alone else path.read_bytes()
+    path.write_bytes(before + garbage + end)
+    if garbage == b'{"sequence"' and not end:
+        return  # which is what a crash leaves
+    with pytest.raises(LogCorrupt, match=f"log.jsonl, line {1 if is_alone else 6}: not a line of a contextkit log; restore it from a copy"):
+        Log.open(path)
+    assert path.read_bytes() == before + garbage + end
+    assert not path.with_name("log.jsonl.torn").exists()
+
+
+FSYNC_AND_TRUNCATE: dict[str, list[Plan]] = {
+    "fsync": [of("log.jsonl", "fsync", fault=errno.EIO)],
+    "fsync and ftruncate": [of("log.jsonl", "fsync", "ftruncate", fault=errno.EIO)],
+    "a part written, and ftruncate": [
+        lambda operation, name: {"write": "short", "ftruncate": errno.EIO}.get(operation) if name == "log.jsonl" else None
+    ],
+    "twice": [of("log.jsonl", "fsync", "ftruncate", fault=errno.EIO), of("log.jsonl", "ftruncate", fault=errno.EROFS)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("plans", FSYNC_AND_TRUNCATE.values(), ids=FSYNC_AND_TRUNCATE)
+@pytest.mark.parametrize("n_before", [0, 5])
+@pytest.mark.filterwarnings("ignore:.*set aside")
+def test_an_append_that_raised_is_not_there_when_the_log_is_opened_again(path: Path, plans: list[Plan], n_before: int) -> None:
+    if not n_before:
+        path.unlink()
+    with Disk().installed() as disk:
+        log = Log.open(path)
+        for plan in plans:
+            with disk.failing(plan), pytest.raises(OSError):  # noqa: PT011 - whichever the system says
+                log.append("user", {"lost": True})
+        assert len(log) == n_before
+        log.close()  # and the process ends
+        assert len(list(JSONLStorage.read(path))) == n_before, "nor does a reader see it"
+        for _ in range(2):
+            with Log.open(path) as again:
+                assert len(again) == n_before
+        with Log.open(path) as again:
+            again.append("user", {"kept": True})
+        assert len(list(JSONLStorage.read(path))) == n_before + 1
+
+
+@pytest.mark.parametrize("plans", FSYNC_AND_TRUNCATE.values(), ids=FSYNC_AND_TRUNCATE)
+def test_an_append_that_raised_and_is_tried_again_is_there_once(path: Path, plans: list[Plan]) -> None:
+    with Disk().installed() as disk, Log.open(path) as log:
+        for plan in plans:
+            with disk.failing(plan), pytest.raises(OSError):  # noqa: PT011 - whichever the system says
+                log.append("user", {"again": True})
+        log.append("user", {"again": True})
+        log.append("user", {"and": "on"})
+    with Log.open(path) as log:
+        assert [entry.body for entry in log[5:]] == [b'{"again":true}', b'{"and":"on"}']
+    assert not path.with_name("log.jsonl.torn").exists()
+
+
+def test_the_note_of_a_failed_append_takes_away_nothing_that_was_acknowledged(path: Path) -> None:
+    """It names the end of the file and the digest there: whatever stands behind another entry stays."""
+    lock = path.with_name("log.jsonl.lock")
+    with Disk().installed() as disk, Log.open(path) as log:
+        with disk.failing(FSYNC_AND_TRUNCATE["fsync and ftruncate"][0]), pytest.raises(OSError, match="Input/output"):
+            log.append("user", {"lost": True})
+        note = lock.read_bytes()
+        assert note.count(b"failed") == 1
+        log.append("user", {"kept": 1})
+        assert b"failed" not in lock.read_bytes()
+        log.append("user", {"kept": 2})
+    lock.write_bytes(note)  # as an old copy would
+    with Log.open(path) as log:
+        assert len(log) == 7
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
