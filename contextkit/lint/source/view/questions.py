@@ -38,7 +38,9 @@ _DEPTH = 8
 class Questions(State):
     """Answers of the walk. Satisfies `rule.View` once `evaluate` is given."""
 
-    __slots__ = ("_assigned", "_callers", "_functions", "_parents", "asked", "stored")
+    __slots__ = (
+        "_assigned", "_callers", "_functions", "_parents", "asked", "called", "display", "probed", "stored",
+    )  # fmt: skip
 
     stored: dict[str, list[ast.expr]]
     """Variable → the lists, calls and the like that this function stored in it."""
@@ -46,19 +48,39 @@ class Questions(State):
     def open(self, module: Module, source: bytes, tree: ast.Module, roots: frozenset[str]) -> None:
         """Begin a file."""
         super().open(module, source, tree, roots)
-        self.stored = {}
+        self.stored, self.probed = {}, {}
         self._parents: dict[ast.AST, tuple[ast.AST, ...]] = {}
         self._assigned: dict[int, dict[str, list[ast.expr]]] = {}
         self._callers: dict[int, bool] = {}
         self._functions: dict[str, list[AnyFunction]] | None = None
 
     def probe(self, node: ast.AST) -> Value:
-        """The origins of an expression, without noting anything."""
+        """The origins of an expression, without noting anything.
+
+        An expression is evaluated once a statement: handlers probe what they have evaluated, and nested expressions would otherwise be
+        evaluated twice at each level, 2 ** depth times in all.
+        """
+        if _is_plain_name(node):
+            return self._probed(node)
+        known = self.probed.get(node)
+        if known is None:
+            value = self._probed(node)
+            self.probed[node] = value, self.called, self.display
+            return value
+        value, self.called, self.display = known
+        return value
+
+    def _probed(self, node: ast.AST) -> Value:
         before, self.probing = self.probing, True
         try:
             return self.evaluate(node)
         finally:
             self.probing = before
+
+    probed: dict[ast.AST, tuple[Value, Any, Any]]
+    """Expression of the current statement → its origins, and what `called` and `display` were after it was evaluated."""
+    called: Any
+    display: Any
 
     evaluate: Callable[[ast.AST], Value]
 
@@ -226,3 +248,9 @@ class Questions(State):
             line = getattr(node, "lineno", 0)
             found = self._parents[node] = way_to(node, line, self.tree, True) or way_to(node, line, self.tree, False) or ()
         return found
+
+
+def _is_plain_name(node: ast.AST) -> bool:
+    """Whether it is a constant, a variable or an item of one: cheap to evaluate, and another one after each assignment."""
+    holder = node.value if isinstance(node, ast.Attribute | ast.Subscript) else node
+    return isinstance(holder, ast.Name | ast.Constant)

@@ -6,6 +6,7 @@ Takes the walk's state, gives the handler of calls; every name it knows stands i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Kind
 from contextkit.lint.source.summary import CALL, CLEAN, Called, Parameter, Source, Value
@@ -61,7 +62,7 @@ class Calls(Dumps):
     """The handler of calls."""
 
     __slots__ = (
-        "call_sinks", "called", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops",
+        "call_sinks", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops",
     )  # fmt: skip
 
     called: tuple[ast.expr | None, str, list[Value]]
@@ -100,7 +101,14 @@ class Calls(Dumps):
             if ast.keyword in table:  # only where a pattern asks for them
                 for keyword in given:
                     table[ast.keyword](keyword)
-        called = self.dotted(func), last, kind is ast.Attribute
+        result = self._called(node, last, receiver, values, keywords)
+        self.mid_conversation = before
+        return result
+
+    def _called(self, node: ast.Call, last: str, receiver: Value, values: list[Value], keywords: list[Value]) -> Value:
+        """What a call gives whose object and arguments have been evaluated."""
+        func, given = node.func, node.keywords
+        called = self.dotted(func), last, type(func) is ast.Attribute
         self.called = func, called[0], keywords
         known = self.known_calls.get(called)
         if known is None:
@@ -111,7 +119,6 @@ class Calls(Dumps):
                 self.meet_call(node, last, known, values, keywords)
             give = self._common if known.is_common else self._result
             result = give(node, known, called[0], last, receiver, values, keywords)
-        self.mid_conversation = before
         return result
 
     known_calls: dict[tuple[str, str, bool], KnownCall]
@@ -183,12 +190,19 @@ class Calls(Dumps):
         if last in _MUTATORS and type(node.func) is ast.Attribute:
             self._put_into(node.func.value, self._unordered_in(node.func, node).union(*values, *keywords, *self.orders, *self.choices))
         if last in {"map", "partial"} and node.args and type(node.args[0]) in {ast.Name, ast.Attribute}:
-            everything |= self.call(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node))
+            everything |= self._handed_to(node, values[1:], keywords)
         if last == "sort" and type(node.func) is ast.Attribute:
             self._sorted_in_place(node.func.value)
         if last == "join":
             everything = self.filtered(everything, _PATHS) | self._listed(node) | self._jumbled(node)
         return self._common(node, known, name, last, receiver, values, keywords, everything)
+
+    def _handed_to(self, node: ast.Call, values: list[Value], keywords: list[Value]) -> Value:
+        """`map(f, xs)`, `partial(f, x)`: what calling the function with the arguments that were evaluated gives."""
+        func: Any = node.args[0]
+        made = ast.copy_location(ast.Call(func, node.args[1:], node.keywords), node)
+        receiver = self._receiver(func) if type(func) is ast.Attribute else self.scope.env.get(func.id, CLEAN)
+        return self._called(made, last_name(func), receiver, values, keywords)
 
     def _made_of(self, node: ast.Call, last: str, receiver: Value, values: list[Value], keywords: list[Value]) -> Value:
         """What the result may hold: the object and the arguments, but what only says which item is meant."""

@@ -70,7 +70,7 @@ class Definitions(Watching):
         else:
             scope = Scope(function, node, {}, {}, owner)
         self.scope, self.loops, self.branches = scope, [], []
-        self.settled, self.fresh, self.begun, self.orders, self.statement = CLEAN, {}, set(), [], node
+        self.settled, self.fresh, self.begun, self.orders, self.statement, self.probed = CLEAN, {}, set(), [], node, {}
         self.choices, self.tool_loops, self.stored, self.fields = [], 0, {}, {}
         decorators = _decorators(node) if node.decorator_list else _NONE
         self._parameters(node, decorators, is_method=bool(owner) and outer.node is None)
@@ -87,7 +87,7 @@ class Definitions(Watching):
             function.is_per_request = self._is_per_request(node, decorators)
         asking = self.wanted.get(type(node))
         if asking:
-            self.statement, self.returns_to = node, None
+            self.statement, self.returns_to, self.probed = node, None, {}
             self.show_to(node, asking)
 
     def _is_per_request(self, node: AnyFunction, decorators: frozenset[str]) -> bool:

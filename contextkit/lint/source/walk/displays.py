@@ -26,7 +26,7 @@ _SETS = frozenset({"set", "frozenset", "Set", "AbstractSet", "FrozenSet", "Mutab
 class Displays(Arrivals):
     """Handlers of displays and comprehensions: node → origins of its value."""
 
-    __slots__ = ("display", "may_mark", "orders", "table")
+    __slots__ = ("may_mark", "orders", "table")
 
     table: dict[type, Handler]
     """Node type → handler, of all expressions."""

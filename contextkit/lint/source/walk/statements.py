@@ -151,7 +151,7 @@ class Walk(Definitions):
             if is_watched:
                 is_marked = marks[statement.end_lineno] > marks[statement.lineno - 1]  # type: ignore[index]
                 table = watched if is_marked else self.quiet
-            self.statement, self.table = statement, table
+            self.statement, self.table, self.probed = statement, table, {}
             table[type(statement)](statement)
 
     def branch(self, node: ast.If) -> Value:

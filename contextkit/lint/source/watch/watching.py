@@ -124,6 +124,8 @@ class Watching(Assignments):
         def handler(node: Any) -> Value:
             value = plain(node)
             if not self.probing:
+                if isinstance(node, ast.stmt):
+                    self.probed = {}  # what was probed inside held before its branches met
                 self.show_to(node, asking)
             return value
 
