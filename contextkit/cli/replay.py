@@ -91,6 +91,7 @@ def replayed(
     from contextkit.cli.replaying import Clock, Replay
     from contextkit.cli.roads import ROADS
     from contextkit.importers.pi import read_pi
+    from contextkit.importers.recording import AssistantSaid
     from contextkit.models import model_named
 
     owner = model_named(model).provider
@@ -102,6 +103,13 @@ def replayed(
         raise UsageError(f"{path} is a folder: give one session file in it")
     build = provider_of(name)
     recording = read_pi(path)
+    if recording.n_calls_elsewhere:
+        n = sum(isinstance(event, AssistantSaid) for event in recording.events)
+        click.echo(
+            f"{path}: the session branches; replayed is the branch it would be resumed on, {n:,} calls; "
+            f"{recording.n_calls_elsewhere:,} calls on other branches are left out",
+            err=True,
+        )
     with ROADS[via](build(model, "off").wire) as road:
         return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe, memory).run()
 

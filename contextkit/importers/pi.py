@@ -1,4 +1,4 @@
-"""Sessions of the coding agent pi (github.com/badlogic/pi-mono), version 1 of its format: one JSON record a line.
+"""Sessions of the coding agent pi (github.com/badlogic/pi-mono), versions 1 to 3 of its format: one JSON record a line.
 
 Takes the path of a session file, gives a `Recording`: what was said, in order, in neutral words, with the bills. `ledger_of` makes a
 ledger of it. The file holds neither system prompt nor tools nor any request, so causes that lie there stay unknown.
@@ -12,22 +12,30 @@ What the format means, found in a real session and in pi's own session manager:
   were 153,493, leave 21,511; with a 4,291 character summary and about 2,600 tokens of system prompt and tools that is the 25,739 billed.
 * A reply that was aborted or failed before any bill has all counters 0, which means unknown. An aborted reply is sent again, its
   calls without the ones nobody answered.
-* `branchedFrom` names the session this file was copied from: what it holds from before its own start was billed there.
+* `branchedFrom`, since version 2 `parentSession`, names the session this file was copied from: what it holds from before its own start
+  was billed there.
+
+Versions 2 and 3 (pi 0.74.2, `docs/session-format.md` and `dist/core/session-manager.js` of its npm package) make a tree: every entry but
+the header has an `id` and a `parentId`, and `/tree` goes back to an earlier entry and on from there, in the same file. A request carries
+the path from the root to its entry: of a path with compactions the last summary, what stands on the path from `firstKeptEntryId` on, and
+what came after. Version 3 renamed the role `hookMessage` to `custom`. What pi spends on summaries is in no entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import orjson
 
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json, parse
+from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable, UnreadableLog
 from contextkit.importers.format import by_line
 from contextkit.importers.pi_calls import Calls
+from contextkit.importers.pi_tree import Branches, Tree, n_calls, path_to
 from contextkit.importers.recording import (
     AssistantSaid,
     Call,
@@ -45,10 +53,12 @@ from contextkit.importers.recording import (
     UserSaid,
 )
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import CUT
+from contextkit.importers.transcript import CUT, natural
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 
+VERSION = 3
+"""The newest version whose meaning is known."""
 EXPECTED = (
     'a pi session: one JSON object a line, the first of "type": "session", then message, model_change, thinking_level_change, compaction'
 )
@@ -69,9 +79,10 @@ def is_pi(first_line: bytes) -> bool:
 
 
 def read_pi(path: str | Path) -> Recording:
-    """The session at `path`.
+    """The session at `path`; of one that branches, the path to its last entry, where pi would resume it.
 
-    Raises `UnreadableLog` with file and line where a record is not what pi writes, also for an empty file and for later versions.
+    Raises `UnreadableLog` with file and line where a record is not what pi writes, also for an empty file and for later versions. Entries
+    of a type that an extension may have added are passed over since version 2.
     """
 
     def refuse(number: int, what: str) -> None:
@@ -84,14 +95,18 @@ class PiLines:
     """Reads a session line by line, whatever of it can be read: a line that is no record of pi's is a fault.
 
     What stands there twice, word for word, is taken once; a call that a file read before tells of too, as branches do, is counted there.
+    Entries and messages of an unknown type are counted, and reported once at the end.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.calls: Calls | None = None
+        self.tree: Tree | None = None
+        self.branches: Branches | None = None
         self.placed: list[int] = []
         self.lines: set[int] = set()
         self.n_known = 0
+        self.n_unknown: dict[str, int] = {}
 
     def hear(self, number: int, line: bytes) -> tuple[Exchange, ...]:
         """The next line; gives its call."""
@@ -104,18 +119,44 @@ class PiLines:
         try:
             record = orjson.loads(line)
             if self.calls is None:
-                head = _head(self.source.name, number, record)
-                self.calls = Calls(head["id"], head.get("thinkingLevel", "off"))
-            event = _READERS[record["type"]](record, self.placed)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+                self._begin(number, record)
+                return ()
+            call = self._call(record)
+        except _UnknownType as error:
+            self.n_unknown[str(error)] = self.n_unknown.get(str(error), 0) + 1
+            return ()
+        except _FAULTS as error:
             is_json = not isinstance(error, orjson.JSONDecodeError)
             self.source.fault(number, f"{type(error).__name__} {error}" if is_json else CUT)
             return ()
-        call = self.calls.hear(event) if event else None
         if call is None or self._is_new(call):
             return (call,) if call else ()
         self.n_known += 1
         return ()
+
+    def _begin(self, number: int, record: dict[str, Json]) -> None:
+        head = _head(self.source.name, number, record)
+        session, effort, version = head["id"], head.get("thinkingLevel", "off"), _version(head)
+        self.calls = Calls(session, effort)
+        if version > 1:
+            self.tree, self.branches = Tree(), Branches(session, effort)
+        if version > VERSION:
+            self.source.fault(number, f"format version {version}, read as version {VERSION}: what is new in it is passed over")
+
+    def _call(self, record: dict[str, Json]) -> Exchange | None:
+        """The call of a record, None where it is none."""
+        if self.tree is None or self.branches is None:
+            event = _event(record, self.placed)
+            return self.calls.hear(event) if event and self.calls else None
+        if record["type"] == "session":
+            return None
+        try:
+            event = _event(record, None)
+        except _FAULTS:
+            self.tree.add(record["id"], record.get("parentId"), None)  # its children are still on a path
+            raise
+        entry = self.tree.add(record["id"], record.get("parentId"), event, record.get("firstKeptEntryId") or "")
+        return self.branches.call(entry) if isinstance(event, AssistantSaid) else None
 
     def _is_new(self, call: Exchange) -> bool:
         told = f"{call.at} {call.ended_at} {call.model} {call.usage} {call.error}"
@@ -131,6 +172,10 @@ class PiLines:
             raise _unreadable(self.source.name, 1, "no session record")
         if self.n_known:
             self.source.fault(0, f"{self.n_known:,} of its records stand in it, or in a session read before, too; counted once")
+        for name, n in self.n_unknown.items():
+            self.source.fault(0, f"{n:,} records of an unknown type, {name}; passed over")
+        if self.tree is not None and self.tree.n_orphans:
+            self.source.fault(0, f"{self.tree.n_orphans:,} entries continue one that is not in the file: their prompts are known in part")
 
 
 read = by_line(PiLines)
@@ -140,21 +185,43 @@ def _recording(path: str | Path, lines: Iterable[tuple[int, bytes]], refuse: Cal
     head: dict[str, Json] | None = None
     events: list[Event] = []
     placed: list[int] = []
+    tree: Tree | None = None
     for number, line in lines:
         if not line.strip():
             continue
         placed.append(len(events))  # a line that cannot be read is a record too: later ones are named by their count
         try:
             record = _record(line)
-            head = head or _head(path, number, record)
-            event = _READERS[record["type"]](record, placed)
+            if head is None:
+                head = _head(path, number, record)
+                if _version(head) > VERSION:
+                    raise _unreadable(path, number, f"format version {_version(head)}, only versions 1 to {VERSION} are read")
+                tree = Tree() if _version(head) > 1 else None
+            event = _event_in(tree, record) if tree is not None else _event(record, placed)
         except (NotSerialisable, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             refuse(number, str(error) if isinstance(error, NotSerialisable) else f"{type(error).__name__} {error}")
             continue
         events += [event] if event else []
     if head is None:
         raise _unreadable(path, 1, "the file is empty")
-    return Recording(head["id"], head.get("thinkingLevel", "off"), head.get("branchedFrom"), tuple(events))
+    copied_from = head.get("branchedFrom") or head.get("parentSession")
+    recording = Recording(head["id"], head.get("thinkingLevel", "off"), copied_from, tuple(events))
+    if tree is None:
+        return recording
+    resumed = path_to(tree.last)
+    return replace(recording, events=resumed, n_calls_elsewhere=n_calls(events) - n_calls(resumed))
+
+
+def _event_in(tree: Tree, record: dict[str, Json]) -> Event | None:
+    """The event of a record of versions 2 and 3, which becomes an entry of the tree."""
+    if record["type"] == "session":
+        return None
+    try:
+        event = _event(record, None)
+    except _UnknownType:
+        event = None
+    tree.add(record["id"], record.get("parentId"), event, record.get("firstKeptEntryId") or "")
+    return event
 
 
 def _record(line: bytes) -> dict[str, Json]:
@@ -167,9 +234,12 @@ def _record(line: bytes) -> dict[str, Json]:
 def _head(path: str | Path, number: int, record: dict[str, Json]) -> dict[str, Json]:
     if record.get("type") != "session" or not isinstance(record.get("id"), str):
         raise _unreadable(path, number, "no session record")
-    if record.get("version", 1) != 1:
-        raise _unreadable(path, number, f"format version {record['version']}, only version 1 is read")
     return record
+
+
+def _version(head: dict[str, Json]) -> int:
+    version = head.get("version", 1)
+    return version if isinstance(version, int) else 1
 
 
 def _unreadable(path: str | Path, number: int, what: str) -> UnreadableLog:
@@ -180,10 +250,23 @@ def _when(record: dict[str, Json]) -> float:
     return datetime.fromisoformat(record["timestamp"]).timestamp()
 
 
+class _UnknownType(ValueError):
+    """A record, or the message in it, is of a type that nobody knows here."""
+
+
+_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+"""What reading a record raises that pi did not write."""
+
+
 def _parts(content: Json) -> tuple[Part, ...]:
+    """The parts of a message; one of an unknown type stands as its JSON text, so that a change of it is seen."""
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(_PARTS[part["type"]](part) for part in content)
+    return tuple(_PARTS.get(part["type"], _other_part)(part) for part in content)
+
+
+def _other_part(part: dict[str, Json]) -> Part:
+    return Text(canonical(part).decode())
 
 
 _PARTS: dict[str, Callable[[dict[str, Json]], Part]] = {
@@ -196,10 +279,12 @@ _PARTS: dict[str, Callable[[dict[str, Json]], Part]] = {
 _STOPS: dict[str, Stop] = {"stop": "done", "toolUse": "calls", "length": "truncated", "aborted": "aborted", "error": "error"}
 
 
-def _usage(counts: dict[str, Json]) -> Usage | None:
-    """pi adds up writes of all lifetimes; they stand as short ones, which is what it asks for by default."""
-    usage = Usage(fresh=counts["input"], read=counts["cacheRead"], write_5m=counts["cacheWrite"], write_1h=0, output=counts["output"])
-    return usage if usage.prompt or usage.output else None
+def _usage(counts: Json) -> Usage | None:
+    """pi adds up writes of all lifetimes; they stand as short ones, which is what it asks for by default. All 0 means that none came."""
+    if not isinstance(counts, dict):
+        return None
+    plain, read, write, output = (natural(counts.get(name)) for name in ("input", "cacheRead", "cacheWrite", "output"))
+    return Usage(fresh=plain, read=read, write_5m=write, write_1h=0, output=output) if plain or read or write or output else None
 
 
 def _user(record: dict[str, Json]) -> Event:
@@ -210,7 +295,7 @@ def _assistant(record: dict[str, Json]) -> Event:
     said = record["message"]
     return AssistantSaid(
         said["timestamp"] / 1000, _when(record), said["provider"], said["model"], _parts(said["content"]),
-        _STOPS[said["stopReason"]], said.get("errorMessage"), _usage(said["usage"]),
+        _STOPS.get(said["stopReason"], "done"), said.get("errorMessage"), _usage(said.get("usage")),
     )  # fmt: skip
 
 
@@ -219,9 +304,11 @@ def _result(record: dict[str, Json]) -> Event:
     return ResultSaid(_when(record), said["toolCallId"], said["toolName"], _parts(said["content"]), said["isError"])
 
 
-def _command(record: dict[str, Json]) -> Event:
-    """A command that the user ran, as pi tells the model about it."""
+def _command(record: dict[str, Json]) -> Event | None:
+    """A command that the user ran, as pi shows it to the model; None for one that it does not show (`!!`)."""
     ran = record["message"]
+    if ran.get("excludeFromContext"):
+        return None
     output = f"```\n{ran['output']}\n```" if ran["output"] else "(no output)"
     notes = (
         ("(command cancelled)", ran["cancelled"]),
@@ -232,15 +319,35 @@ def _command(record: dict[str, Json]) -> Event:
     return UserSaid(_when(record), (Text(shown),))
 
 
-_ROLES: dict[str, Callable[[dict[str, Json]], Event]] = {
+def _summary(record: dict[str, Json]) -> Event:
+    """The summary of a branch that was left, or of a compaction, stored as a message."""
+    return UserSaid(_when(record), (Text(record["message"]["summary"]),))
+
+
+_ROLES: dict[str, Callable[[dict[str, Json]], Event | None]] = {
     "user": _user,
     "assistant": _assistant,
     "toolResult": _result,
     "bashExecution": _command,
+    "custom": _user,
+    "hookMessage": _user,
+    "branchSummary": _summary,
+    "compactionSummary": _summary,
 }
+"""Role → its event. `custom`, until version 3 `hookMessage`, is what an extension adds as a user message."""
 
 
-def _compaction(record: dict[str, Json], placed: list[int]) -> Event:
+def _message(record: dict[str, Json]) -> Event | None:
+    role = record["message"]["role"]
+    if role not in _ROLES:
+        raise _UnknownType(f"a message of role {role!r}")
+    return _ROLES[role](record)
+
+
+def _compaction(record: dict[str, Json], placed: list[int] | None) -> Event:
+    """A compaction; in a tree (`placed` is None) the first event it keeps depends on the path."""
+    if placed is None:
+        return Compacted(_when(record), record["summary"], None, record.get("tokensBefore") or 0)
     first = record["firstKeptEntryIndex"]
     if not 0 <= first < len(placed):
         raise ValueError(f"firstKeptEntryIndex {first} is not a record before this one")
@@ -248,14 +355,43 @@ def _compaction(record: dict[str, Json], placed: list[int]) -> Event:
     return Compacted(_when(record), record["summary"], keep_from, record["tokensBefore"])
 
 
-_READERS: dict[str, Callable[[dict[str, Json], list[int]], Event | None]] = {
-    "session": lambda record, placed: None,
-    "message": lambda record, placed: _ROLES[record["message"]["role"]](record),
+def _left_branch(record: dict[str, Json]) -> Event | None:
+    """What the model is told of the branch that the user came from."""
+    if not record.get("summary"):
+        return None
+    return UserSaid(_when(record), (Text(f"{_LEFT_BRANCH}{record['summary']}</summary>"),))
+
+
+_LEFT_BRANCH = "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n"
+"""What pi puts in front of such a summary (0.74.2, `dist/core/messages.js`)."""
+
+
+def _nothing(record: dict[str, Json], placed: list[int] | None) -> None:
+    """Of a record that the model is not shown."""
+
+
+_READERS: dict[str, Callable[[dict[str, Json], list[int] | None], Event | None]] = {
+    "session": _nothing,
+    "message": lambda record, placed: _message(record),
     "thinking_level_change": lambda record, placed: EffortChanged(_when(record), record["thinkingLevel"]),
     "model_change": lambda record, placed: ModelChanged(_when(record), record["provider"], record["modelId"]),
     "compaction": _compaction,
+    "branch_summary": lambda record, placed: _left_branch(record),
+    "custom_message": lambda record, placed: UserSaid(_when(record), _parts(record["content"])),
+    "custom": _nothing,
+    "label": _nothing,
+    "session_info": _nothing,
 }
-"""Record type → its event; the second argument has, for each record so far, the index the next event would take there."""
+"""Record type → its event; the second argument has, for each record so far, the index the next event would take there, in a file that is
+no tree."""
+
+
+def _event(record: dict[str, Json], placed: list[int] | None) -> Event | None:
+    """The event of a record, None where nothing of it reaches the model."""
+    kind = record["type"]
+    if kind not in _READERS:
+        raise _UnknownType(repr(kind))
+    return _READERS[kind](record, placed)
 
 
 def ledger_of(recording: Recording) -> Ledger:

@@ -32,6 +32,8 @@ from contextkit.ledger.exchange import Exchange, Outline
 from contextkit.ledger.outlines import outline
 from contextkit.models import MODELS
 
+MAIN = "main"
+"""The lane of a session that does not branch."""
 BYTES_PER_TOKEN = 3.3
 """For models without a row; the sizes of segments are estimates, the bills are the provider's."""
 
@@ -39,8 +41,8 @@ BYTES_PER_TOKEN = 3.3
 class Calls:
     """The calls of a session, each with its prompt as a difference to the one before."""
 
-    def __init__(self, session: str, effort: str) -> None:
-        self.session, self.effort = session, effort
+    def __init__(self, session: str, effort: str, lane: str = MAIN) -> None:
+        self.session, self.effort, self.lane = session, effort, lane
         self.epoch = self.n = 0
         self.sent = _Sent()
         self.before: Prompt | None = None
@@ -50,25 +52,30 @@ class Calls:
         exchange = None
         if isinstance(event, AssistantSaid):
             prompt = self.sent.prompt(event, self.effort)
-            exchange = _exchange(self.session, self.n, event, outline(self.before, prompt, self.sent.entries, self.epoch))
+            sent = outline(self.before, prompt, self.sent.entries, self.epoch)
+            exchange = _exchange(self.session, self.lane, self.n, event, sent)
             self.before, self.n = prompt, self.n + 1
-        elif isinstance(event, EffortChanged):
+        self.pass_over(event)
+        return exchange
+
+    def pass_over(self, event: Event) -> None:
+        """The next thing that happened, which is no call of this lane: a reply is what the branch before it was answered."""
+        if isinstance(event, EffortChanged):
             self.effort = event.level
         elif isinstance(event, Compacted):
             self.epoch += 1
         self.sent.hear(event)
-        return exchange
 
 
 _ERROR_TYPE = re.compile(r'"type":\s*"(\w+_error)"')
 
 
-def _exchange(session: str, number: int, said: AssistantSaid, prompt: Outline) -> Exchange:
+def _exchange(session: str, lane: str, number: int, said: AssistantSaid, prompt: Outline) -> Exchange:
     """The row of one call; of an error only its kind, as its text may quote the prompt."""
     kind = _ERROR_TYPE.search(said.error or "")
     error = {"aborted": "aborted", "error": kind[1] if kind else "error"}.get(said.stop)
     return Exchange(
-        id=f"{session}/{number}", session=session, lane="main", at=said.started_at, first_byte_at=None, ended_at=said.ended_at,
+        id=f"{session}/{number}", session=session, lane=lane, at=said.started_at, first_byte_at=None, ended_at=said.ended_at,
         provider=said.provider, model=said.model, prompt=prompt, usage=said.usage, predicted=None, error=error,
     )  # fmt: skip
 

@@ -96,7 +96,7 @@ def test_a_command_is_told_as_pi_tells_it(tmp_path: Path, ran: dict[str, Any], s
         ("not json\n", 1, "not JSON"),
         ('{"type":"user"}\n', 1, "no session record"),
         ("[1]\n", 1, "not an object"),
-        (json.dumps({**HEAD, "version": 3}), 1, "format version 3"),
+        (json.dumps({**HEAD, "version": 9}), 1, "format version 9"),
         (json.dumps(HEAD) + '\n\n{"type":"message","times', 3, "not JSON"),
         (json.dumps(HEAD) + '\n{"type":"surprise"}\n', 2, "surprise"),
         (json.dumps(HEAD) + "\n" + json.dumps(message({"role": "user"})), 2, "content"),
