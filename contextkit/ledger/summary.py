@@ -318,5 +318,7 @@ def _unknown_texts(summary: Summary) -> Iterable[str]:
     row = summary.total
     if row.calls_with_usage < row.calls:
         yield f"usage unknown for {row.calls - row.calls_with_usage} of {row.calls} calls"
-    if summary.models_without_price:
-        yield f"price unknown for {', '.join(summary.models_without_price)}"
+    billed = {one.name for one in summary.models if one.calls_with_usage}  # without usage no price is missing yet
+    unpriced = [model for model in summary.models_without_price if model in billed]
+    if unpriced:
+        yield f"price unknown for {', '.join(unpriced)}"

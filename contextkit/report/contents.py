@@ -68,12 +68,16 @@ class Contents:
     """What the sums are of: bills, or what a cache would have billed; empty where whoever shows it says so."""
     calls_without_writes: Mapping[str, int] = field(default_factory=dict)
     """Model → how many of its calls say what was read and not what was written, where that costs: their bills are unknown."""
+    calls_without_usage: Mapping[str, int] = field(default_factory=dict)
+    """Model → how many of its calls come without any usage: the recording does not say what was billed."""
 
 
 class Gathering:
     """Adds calls up for a report as they come."""
 
-    __slots__ = ("_also", "_chosen", "_n_left_out", "_sessions", "_tally", "_verdicts", "_without_writes", "by")
+    __slots__ = (
+        "_also", "_chosen", "_n_left_out", "_sessions", "_tally", "_verdicts", "_without_usage", "_without_writes", "by",
+    )  # fmt: skip
 
     def __init__(self, by: str = "", chosen: Chosen | None = None, also: Sequence[Callable[[Judged], None]] = ()) -> None:
         """`also` is shown each call that counts."""
@@ -82,6 +86,7 @@ class Gathering:
         self._verdicts: dict[int, str] = {}
         self._sessions: dict[int, str] = {}
         self._without_writes: Counter[str] = Counter()
+        self._without_usage: Counter[str] = Counter()
         self._n_left_out = 0
 
     def add(self, call: Judged) -> None:
@@ -94,6 +99,8 @@ class Gathering:
             self._note(call.miss, call)
         if _lacks_writes(call):
             self._without_writes[call.exchange.model] += 1
+        if call.exchange.usage is None:
+            self._without_usage[call.exchange.model] += 1
         for other in self._also:
             other(call)
 
@@ -113,7 +120,7 @@ class Gathering:
         kept: dict[int, Any] = {id(miss): miss for miss in self._tally.summary().misses}  # they never change, and may be many
         ahead._tally = deepcopy(self._tally, kept)
         ahead._verdicts, ahead._sessions, ahead._n_left_out = dict(self._verdicts), dict(self._sessions), self._n_left_out
-        ahead._without_writes = self._without_writes.copy()
+        ahead._without_writes, ahead._without_usage = self._without_writes.copy(), self._without_usage.copy()
         return ahead
 
     def add_all(self, calls: Iterable[Judged]) -> None:
@@ -125,7 +132,7 @@ class Gathering:
         """What was gathered so far."""
         return Contents(
             title, self._tally.summary(), self.by, self._verdicts, self._sessions, is_partial, tuple(faults), n_faults, self._n_left_out,
-            BILLED, dict(self._without_writes),
+            BILLED, dict(self._without_writes), dict(self._without_usage),
         )  # fmt: skip
 
 
@@ -136,21 +143,36 @@ def _lacks_writes(call: Judged) -> bool:
 
 
 def unknowns(contents: Contents) -> list[str]:
-    """Why dollars and tokens of some calls are unknown, and what to do, a line each."""
+    """Why dollars and tokens of some calls are unknown, and what to do, a line each.
+
+    Usage, writes and price are told apart: a model whose usage is missing needs no price yet.
+    """
     lines = [_UNBILLED.format(n=n, model=model) for model, n in list(contents.calls_without_writes.items())[:MOST_NAMED]]
-    unpriced = contents.summary.models_without_price
+    missing = [(row, contents.calls_without_usage.get(row.name, 0)) for row in contents.summary.models]
+    without = sorted(((n, row) for row, n in missing if n), key=lambda pair: -pair[0])
+    lines += [_NO_USAGE.format(n=n, calls=row.calls, model=row.name) for n, row in without[:MOST_NAMED]]
+    if len(without) > MOST_NAMED:
+        lines.append(f"usage missing in calls of {len(without) - MOST_NAMED:,} more models")
+    names = set(contents.summary.models_without_price)
+    unpriced = [(row.name, row.calls - n) for row, n in missing if row.name in names and row.calls > n]
     if unpriced:
         more = f" and {len(unpriced) - MOST_NAMED:,} more" if len(unpriced) > MOST_NAMED else ""
-        lines.append(_UNPRICED.format(models=", ".join(unpriced[:MOST_NAMED]) + more))
+        named = ", ".join(f"{model} ({n:,} {'call' if n == 1 else 'calls'})" for model, n in unpriced[:MOST_NAMED])
+        lines.append(_UNPRICED.format(models=named + more))
     return lines
 
 
+_NO_USAGE = (
+    "usage missing in {n:,} of the {calls:,} calls of {model}: the recording does not say what was billed, so they are in no token and no "
+    "dollar figure; record the responses with their usage"
+)
 _UNBILLED = (
     "bill unknown in {n:,} of the calls of {model}: they tell what was read from the cache, not what was written to it; "
     "give the recorded responses, whose usage tells both"
 )
 _UNPRICED = (
-    "no list price for {models}: in no dollar figure; upgrade genai-prices, or put a price of your own on the tokens (docs/economics.md)"
+    "no list price for {models}: their tokens are counted, in no dollar figure; upgrade genai-prices, or put a price of your own on the "
+    "tokens (docs/economics.md)"
 )
 
 

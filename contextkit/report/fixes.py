@@ -18,6 +18,8 @@ class Fix:
     """In a few words, for the cell of a table."""
     text: str
     """In a sentence or two."""
+    saves: bool = True
+    """Whether it ends the misses, so that what they cost can be saved; a step to find the cause saves nothing yet."""
 
 
 FIXES: Mapping[str, Fix] = MappingProxyType({
@@ -76,10 +78,11 @@ FIXES: Mapping[str, Fix] = MappingProxyType({
     "unknown": Fix(
         "record the requests",
         "Nothing recorded explains it: `contextkit proxy --record` or `contextkit.watch` keeps what the next report needs.",
+        saves=False,
     ),
 })
 """Cause → its fix."""
-_UNNAMED = Fix("see docs", "docs/report.md names the causes.")
+_UNNAMED = Fix("see docs", "docs/report.md names the causes.", saves=False)
 
 
 def fix_of(cause: str) -> Fix:

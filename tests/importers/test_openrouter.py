@@ -82,7 +82,7 @@ def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(model: str,
     gathering.add_all(judged(records_in([str(path)], Faults())))
     contents = gathering.contents("generations")
     unbilled = f"bill unknown in {n_calls} of the calls of {model}: they tell what was read from the cache, not what was written"
-    unpriced = f"no list price for {model}: in no dollar figure; upgrade genai-prices, or put a price of your own on the tokens"
+    unpriced = f"no list price for {model} ({n_calls} calls): their tokens are counted, in no dollar figure; upgrade genai-prices"
     for shown in (text(contents, 400), markdown(contents).replace("\\", ""), page(contents, Columns())):
         assert (unbilled in shown) == bool(n_calls)
         assert (unpriced in shown) == bool(unlisted)

@@ -26,4 +26,8 @@ def added(paths: Sequence[str], by: str) -> Contents:
     what = f"{found.n_unread:,} damaged lines are left out; `contextkit report` without --engine names them"
     faults: tuple[Fault, ...] = ((files[0], 0, what),) if found.n_unread else ()
     title = files[0] if len(files) == 1 else f"{len(files):,} files"
-    return Contents(title, found.summary, by, found.verdicts, found.sessions, faults=faults, n_faults=found.n_unread, counted=BILLED)
+    without = {row.name: row.calls - row.calls_with_usage for row in found.summary.models if row.calls > row.calls_with_usage}
+    return Contents(
+        title, found.summary, by, found.verdicts, found.sessions, faults=faults, n_faults=found.n_unread, counted=BILLED,
+        calls_without_usage=without,
+    )  # fmt: skip

@@ -94,7 +94,9 @@ def _cause(loss: Loss, saving: Saving | None) -> Sequence[Cell]:
 
 
 def _saved(loss: Loss, saving: Saving | None) -> Cell:
-    """A replay's figure with its spread; else what the misses cost, marked as such."""
+    """A replay's figure with its spread; else what the misses cost, marked as such; nothing for a cause that nobody knows."""
+    if saving is None and not fix_of(loss.cause).saves:
+        return "unknown"
     if saving is None:
         return Html(f'up to {money(loss.cost_usd)} <span class="how">by the bills</span>')
     low, high = money(saving.low_usd), money(saving.high_usd)

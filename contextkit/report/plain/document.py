@@ -19,7 +19,7 @@ def document(contents: Contents) -> str:
     said["misses"] = [_miss(contents, miss) for miss in contents.summary.misses]
     said |= {
         "by": contents.by or None, "partial": contents.is_partial, "n_faults": contents.n_faults,
-        "calls_without_writes": contents.calls_without_writes,
+        "calls_without_writes": contents.calls_without_writes, "calls_without_usage": contents.calls_without_usage,
         "faults": [{"file": file, "line": line or None, "what": what} for file, line, what in contents.faults],
     }  # fmt: skip
     return canonical(said).decode()

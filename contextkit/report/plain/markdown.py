@@ -72,7 +72,8 @@ def _causes(contents: Contents) -> Iterator[str]:
     if found:
         yield from ["", "| cause | misses | lost tokens | fixing it saves up to | fix |", "|---|--:|--:|--:|---|"]
     for loss in found:
-        yield f"| `{loss.cause}` | {loss.n:,} | {loss.lost_tokens:,} | {_money(loss.cost_usd)} | {fix_of(loss.cause).text} |"
+        fix = fix_of(loss.cause)
+        yield f"| `{loss.cause}` | {loss.n:,} | {loss.lost_tokens:,} | {_money(loss.cost_usd if fix.saves else None)} | {fix.text} |"
 
 
 def _misses(contents: Contents) -> Iterator[str]:
