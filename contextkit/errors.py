@@ -37,7 +37,32 @@ from __future__ import annotations
 
 
 class ContextKitError(Exception):
-    """Root of every error this package raises on purpose."""
+    """Root of every error this package raises on purpose.
+
+    What to do now may be another thing for a program and for a shell user: `in_code` is shown behind the text, `in_shell` by the commands.
+    """
+
+    def __init__(self, *args: object, in_code: str = "", in_shell: str = "") -> None:
+        super().__init__(*args)
+        self.in_code = in_code
+        """What a caller in Python does: a call or a parameter; empty where the text says it."""
+        self.in_shell = in_shell
+        """What a shell user does: a flag or a file; empty where the text says it."""
+
+    def __str__(self) -> str:
+        return _with_remedy(super().__str__(), self.in_code)
+
+    def for_shell(self) -> str:
+        """The text for whoever typed a command: with the flag or the file to give, without a Python call.
+
+        >>> UsageError("no model 'm'", in_code="give model=…", in_shell="name one with --model").for_shell()
+        "no model 'm': name one with --model"
+        """
+        return _with_remedy(super().__str__(), self.in_shell) if self.in_code or self.in_shell else str(self)
+
+
+def _with_remedy(text: str, remedy: str) -> str:
+    return f"{text}: {remedy}" if remedy else text
 
 
 class UsageError(ContextKitError):

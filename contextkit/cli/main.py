@@ -52,7 +52,7 @@ class _Group(click.Group):
                 warnings.simplefilter("ignore", AssumedModelWarning)  # a command says so itself, in one line
                 return super().invoke(ctx)
         except ContextKitError as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(error.for_shell()) from None
         except BrokenPipeError:
             raise click.exceptions.Exit(_left()) from None
         except OSError as error:

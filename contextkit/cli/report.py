@@ -35,6 +35,19 @@ BYTES_A_RECORD = 8_000
 _AGO = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
+class Typed(float):
+    """Seconds since 1970, with what was typed for them."""
+
+    text: str
+
+    @classmethod
+    def of(cls, at: float, text: str) -> Typed:
+        """Both together."""
+        typed = cls(at)
+        typed.text = text
+        return typed
+
+
 class Moment(_ParamType):
     """A date, a date and time, or how long ago, in seconds since 1970; a date means its start, or its end."""
 
@@ -49,13 +62,14 @@ class Moment(_ParamType):
             return value
         ago = re.fullmatch(r"(\d{1,6})([mhdw])", value)
         if ago:
-            return (datetime.now(UTC) - timedelta(seconds=int(ago[1]) * _AGO[ago[2]])).timestamp()
+            return Typed.of((datetime.now(UTC) - timedelta(seconds=int(ago[1]) * _AGO[ago[2]])).timestamp(), value)
         try:
             at = datetime.fromisoformat(value)
         except ValueError:
             self.fail(f"{value!r} is no time; write 2026-04-09, 2026-04-09T18:30, or how long ago: 90m, 36h, 7d, 2w", param, ctx)
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        return (at + timedelta(days=1) if self.is_end and len(value) == len("2026-04-09") else at).timestamp()
+        is_day = self.is_end and len(value) == len("2026-04-09")
+        return Typed.of((at + timedelta(days=1) if is_day else at).timestamp(), value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +129,46 @@ def command(
     with watching() as watch, seldom_collecting():
         contents, columns, faults = _read(paths, options, watch)
         watch.finish()
+        if not watch.is_stopped:
+            _check_found(contents, faults, options)
         _show(contents, columns, options)
         _say(faults)
-        if contents.n_left_out and not contents.summary.calls:
-            click.echo(f"none of the {contents.n_left_out:,} calls that were read is in --since, --until and --session", err=True)
         if watch.is_stopped:
             click.echo("partial: these are the figures of what was read before Ctrl-C", err=True)
             raise click.exceptions.Exit(130)
+
+
+def _check_found(contents: Contents, faults: Faults, options: Options) -> None:
+    """Raises where there is nothing to report: no file is a recording, or no call is among those chosen; names what there is instead."""
+    from contextkit.importers.found import check_any_read
+
+    check_any_read(faults)
+    left = contents.left_out
+    if contents.summary.calls or not left.calls:
+        return
+    filters = [
+        *([f"--session {options.session}"] if options.session else []),
+        *([f"--since {_typed(options.since)}"] if options.since is not None else []),
+        *([f"--until {_typed(options.until)}"] if options.until is not None else []),
+    ]
+    n, several = left.calls, "s" * (len(left.sessions) != 1)
+    raise click.UsageError(
+        f"no call matches {' and '.join(filters)}: the {n:,} {'call' if n == 1 else 'calls'} that were read started from "
+        f"{_written(left.first_at)} to {_written(left.last_at)} (UTC), in the session{several} {', '.join(left.sessions)}"
+        f"{' and others' if len(left.sessions) == MOST_NAMED else ''}; change or leave out the filter"
+    )
+
+
+def _typed(at: float) -> str:
+    return at.text if isinstance(at, Typed) else _written(at)
+
+
+def _written(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+MOST_NAMED = 5
+"""Sessions that an error names."""
 
 
 def _face(faces: Sequence[str]) -> str:
@@ -160,7 +207,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
         from contextkit.importers.source import Faults
 
         faults = Faults()
-        click.echo(f"{written(records_in(paths, faults), to):,} calls written to {to}")
+        click.echo(f"{written(_any_of(records_in(paths, faults), faults), to):,} calls written to {to}")
         _say(faults)
         return
     if options.face == "csv" and not options.by:
@@ -172,6 +219,14 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
     _show(contents, Columns(), options)
     for file, _, what in contents.faults:
         complain(f"{file}: {what}")
+
+
+def _any_of(records: Iterator[Record], faults: Faults) -> Iterator[Record]:
+    """The same records; raises `UnreadableLog` at the end where no file was a recording."""
+    from contextkit.importers.found import check_any_read
+
+    yield from records
+    check_any_read(faults)
 
 
 def _check_whole(options: Options, to: str, engine: str | None) -> None:
@@ -191,7 +246,8 @@ def _read(paths: Sequence[str], options: Options, watch: Watch | None, title: st
     from contextkit.report.contents import Chosen, Gathering
     from contextkit.report.html.columns import Columns
 
-    faults, columns, files = Faults(), Columns(), files_at(paths)
+    faults, columns = Faults(), Columns()
+    files = files_at(paths, faults)
     also: list[Callable[[Judged], None]] = [columns] if options.html else []
     if options.face == "csv" and not options.by:
         from contextkit.report.plain.csv import Calls
@@ -221,7 +277,7 @@ def _of(file: str, is_named: bool, faults: Faults) -> Iterator[Record]:
     except UnreadableLog as error:
         if is_named:
             raise
-        faults.add(file, 0, str(error).removeprefix(f"{file} line 1: ").removeprefix(f"{file}: "))
+        faults.refuse(file, error)
 
 
 def _about(file: str) -> int:
@@ -270,6 +326,9 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
 
     if options.face != "terminal" or "-" in paths:
         raise click.UsageError("--follow draws on the terminal what grows in files: leave out --json, --csv, --markdown and -")
+    other = next((path for path in paths if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()), None)
+    if other is not None:
+        raise click.UsageError(f"{other}: --follow reads files again as they grow, and this is none: leave out --follow, or give a file")
     live = _Live(paths)
     growing = _Growing(live, options)
     follow(growing.read, live.look)

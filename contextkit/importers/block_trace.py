@@ -28,7 +28,7 @@ from typing import Any
 import orjson
 
 from contextkit.errors import UnreadableLog
-from contextkit.importers.source import Source, standard_input
+from contextkit.importers.source import Source, open_file, standard_input
 from contextkit.ledger.exchange import BlockIds, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.simulator.blocks.request import BlockRequest
@@ -71,10 +71,15 @@ def _named(name: str) -> list[str]:
 def content_of(name: str) -> bytes:
     """All of a file or of standard input, unpacked; raises `UnreadableLog` for a file that nobody can read or unpack."""
     try:
-        data = standard_input().read() if name == STDIN else Path(name).read_bytes()
+        data = standard_input().read() if name == STDIN else _read(name)
         return gzip.decompress(data) if data.startswith(_GZIP) else data
     except (OSError, EOFError, zlib.error) as fault:
         raise UnreadableLog(f"{name}: {getattr(fault, 'strerror', None) or fault}; give a whole file, plain or gzipped") from None
+
+
+def _read(name: str) -> bytes:
+    with open_file(name) as file:
+        return file.read()
 
 
 def is_block_trace(start: bytes) -> bool:

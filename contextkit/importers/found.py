@@ -6,6 +6,7 @@ Takes names of files, folders and patterns, gives records. Every importer is one
 from __future__ import annotations
 
 import glob
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -91,35 +92,74 @@ SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv
 _PACKED = (".gz", ".zst")
 
 
-def files_at(names: Iterable[str]) -> list[str]:
+def files_at(names: Iterable[str], faults: Faults | None = None) -> list[str]:
     """The files that paths, folders and patterns name, each once; of the folder of a `Context` its ledger.
 
-    Raises `UnreadableLog` where one names nothing.
+    What is met in a folder or by a pattern and is no file (a pipe, a socket, a link to nothing) is a fault, and is passed over: a pipe
+    would be waited for, and what is read of it is gone for its reader. Raises `UnreadableLog` where a name stands for nothing.
     """
-    return list(dict.fromkeys(file for name in names for file in _named(str(name))))
+    faults = Faults() if faults is None else faults
+    return list(dict.fromkeys(file for name in names for file in _named(str(name), faults)))
 
 
-def _named(name: str) -> list[str]:
-    path = Path(name).expanduser()
+def _named(name: str, faults: Faults) -> list[str]:
+    path, n_faults = Path(name).expanduser(), len(faults)
     if name == STDIN or (path.exists() and not path.is_dir()):  # a pipe is read like a file
         return [name if name == STDIN else str(path)]
     if (path / "ledger.jsonl").is_file():
         return [str(path / "ledger.jsonl")]
     if path.is_dir():
-        found = [str(file) for file in sorted(path.rglob("*")) if _is_looked_at(file)]
+        found = [str(file) for file in sorted(path.rglob("*")) if _has_suffix(file.name) and _is_file(file, faults)]
         what = f"no {', '.join(SUFFIXES)} in this folder"
     else:
-        found, what = sorted(glob.glob(str(path), recursive=True)), "no such file"  # noqa: PTH207 - a pattern may be absolute
+        found, what = [str(file) for file in _fitting(path) if file.is_dir() or _is_file(file, faults)], "no such file"
+    if len(faults) > n_faults:
+        what += f" that can be read; {len(faults) - n_faults:,} pipes and the like were passed over: name one to have it read"
     if not found:
         raise UnreadableLog(f"{name}: {what}; give recordings, folders or patterns of them, or - for standard input")
     return found
 
 
-def _is_looked_at(file: Path) -> bool:
-    name = file.name
+def _fitting(pattern: Path) -> list[Path]:
+    """What a pattern stands for, in order. `**` enters no folder through a link: links that lead upwards would have no end."""
+    parts = pattern.parts
+    if "**" not in parts:
+        return sorted(map(Path, glob.glob(str(pattern), recursive=True)))  # noqa: PTH207 - a pattern may be absolute
+    at = parts.index("**")
+    tops = sorted(map(Path, glob.glob(str(Path(*parts[:at]))))) if at else [Path()]  # noqa: PTH207
+    rest = str(Path(*parts[at:]))
+    found = {file for top in tops for file in top.glob(rest) if not _is_hidden(file.relative_to(top), rest)}
+    return sorted(found)
+
+
+def _is_hidden(file: Path, pattern: str) -> bool:
+    """Whether a name on the way begins with a dot, which a pattern means only where it says so."""
+    return not pattern.startswith(".") and "/." not in Path(pattern).as_posix() and any(part.startswith(".") for part in file.parts)
+
+
+def _has_suffix(name: str) -> bool:
     for packed in _PACKED:
         name = name.removesuffix(packed)
-    return name.endswith(SUFFIXES) and file.is_file()
+    return name.endswith(SUFFIXES)
+
+
+def _is_file(file: Path, faults: Faults) -> bool:
+    """Whether it is a file; what is neither that nor a folder is a fault."""
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        mode = 0
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return stat.S_ISREG(mode)
+    kind = next((kind for is_it, kind in _KINDS if is_it(mode)), "a link to nothing, or a file that cannot be looked at")
+    faults.add(str(file), 0, f"{kind}, passed over; name it to have it read")
+    return False
+
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+)  # fmt: skip
+"""(what tells it, what it is called)."""
 
 
 def format_of(source: Source) -> Format | None:
@@ -138,9 +178,14 @@ def unknown(name: str) -> UnreadableLog:
 def records_at(name: str, faults: Faults | None = None) -> tuple[Format, Iterator[Record]]:
     """The format of one file and its records, read as they are asked for; raises `UnreadableLog` for what is of no known format."""
     source = Source(name, faults)
-    known = format_of(source)
-    if known is None:
-        raise unknown(name)
+    source.faults.n_files += 1
+    try:
+        known = format_of(source)
+        if known is None:
+            raise unknown(name)
+    except UnreadableLog:
+        source.close()
+        raise
     return known, known.read(source)
 
 
@@ -150,13 +195,27 @@ def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
     A file that was named itself and cannot be read raises `UnreadableLog`; one that was met in a folder or by a pattern is a fault.
     """
     named = [str(name) for name in names]
-    for file in files_at(named):
+    for file in files_at(named, faults):
         try:
             yield from records_at(file, faults)[1]
         except UnreadableLog as error:
             if file in named:
                 raise
-            faults.add(file, 0, str(error).removeprefix(f"{file} line 1: ").removeprefix(f"{file}: "))
+            faults.refuse(file, error)
+
+
+def check_any_read(faults: Faults, n_files_before: int = 0, n_refused_before: int = 0) -> None:
+    """Raises `UnreadableLog` where none of the files that were opened is a recording: figures over nothing would say nothing.
+
+    Files counted before are left out, for a command that looks at one argument after the other.
+    """
+    n = faults.n_files - n_files_before
+    if not n or faults.n_refused - n_refused_before < n:
+        return
+    first = faults.kept[-1]
+    which = "the one file that was looked at is no recording" if n == 1 else f"none of the {n:,} files that were looked at is a recording"
+    what_to_do = "give recordings of these formats, or write one with contextkit proxy --record"
+    raise UnreadableLog(f"{which}: {first.file}: {first.what}; {what_to_do}")
 
 
 def ledger_at(path: str | Path) -> tuple[str, Ledger]:

@@ -52,7 +52,7 @@ from contextkit.importers.recording import (
     Thinking,
     UserSaid,
 )
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, open_file
 from contextkit.importers.transcript import CUT, natural
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
@@ -88,7 +88,9 @@ def read_pi(path: str | Path) -> Recording:
     def refuse(number: int, what: str) -> None:
         raise _unreadable(path, number, what)
 
-    return _recording(path, enumerate(Path(path).read_bytes().splitlines(), 1), refuse)
+    with open_file(path) as file:
+        content = file.read()
+    return _recording(path, enumerate(content.splitlines(), 1), refuse)
 
 
 class PiLines:

@@ -6,8 +6,12 @@ Takes a name, gives numbered lines, or the whole; and takes note of what is wron
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
+import os
+import stat
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -55,6 +59,10 @@ class Faults:
     """Kind (`what`) → how many."""
     seen: Seen = field(default_factory=Seen)
     """The calls counted so far in this run: what several files repeat is counted once."""
+    n_files: int = 0
+    """Files that were opened to be read."""
+    n_refused: int = 0
+    """Files of which nothing was read: of no known format, empty, unreadable."""
     left: dict[tuple[str, ...], Any] = field(default_factory=dict)
     """What a reader leaves for the next file of its kind: where cumulative counters stood."""
 
@@ -69,6 +77,11 @@ class Faults:
         n = self.counts[what] = self.counts.get(what, 0) + 1
         if n <= self.MOST:
             self.kept.append(Fault(file, line, what))
+
+    def refuse(self, file: str, error: Exception) -> None:
+        """A file of which nothing was read, with the error that says why."""
+        self.n_refused += 1
+        self.add(file, 0, str(error).removeprefix(f"{file} line 1: ").removeprefix(f"{file}: "))
 
     def __len__(self) -> int:
         return sum(self.counts.values())
@@ -100,6 +113,11 @@ class Source:
             else:
                 stream.close()
         return self._head
+
+    def close(self) -> None:
+        """Lets go of what came by a pipe and is not read on."""
+        if self._stream and self.name != STDIN:
+            self._stream.close()
 
     def chunks(self, size: int = 1 << 20) -> Iterator[bytes]:
         """All of it, in pieces; once. What is packed and ends too early is a fault, and what came before it is given."""
@@ -171,9 +189,91 @@ def standard_input() -> IO[bytes]:
     return sys.stdin.buffer
 
 
+WRITER_SECONDS = 2.0
+"""How long a process that writes to a named pipe is waited for."""
+_LOOK_SECONDS = 0.05
+_MAGIC = 4
+"""Bytes by which a packed file is known."""
+
+
+def open_file(path: str | Path, buffer: int = -1) -> IO[bytes]:
+    """A file for reading, or the reading end of a pipe: a named one, or `/dev/fd/63` of a shell's `<(zcat session.gz)`.
+
+    Raises `UnreadableLog` for a socket, and for a pipe that no process writes to, which would be waited for without end; `OSError` as
+    `open` does.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        mode = 0  # opening it says what is wrong
+    if stat.S_ISSOCK(mode):
+        raise UnreadableLog(f"{path}: a socket, which cannot be read as a file; give a file or a pipe")
+    return _pipe(path, buffer) if stat.S_ISFIFO(mode) else Path(path).open("rb", buffer)
+
+
+def _pipe(path: str | Path, buffer: int) -> IO[bytes]:
+    """A pipe, as soon as somebody has opened it for writing; opening it in the usual way would wait without end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        begins = _first_bytes(path, descriptor)
+        os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return io.BufferedReader(_Pipe(descriptor, begins), buffer if buffer > 0 else io.DEFAULT_BUFFER_SIZE)
+
+
+def _first_bytes(path: str | Path, descriptor: int) -> bytes:
+    """What comes first, empty where a writer is there that has written nothing yet."""
+    waited = 0.0
+    while True:
+        try:
+            begins = os.read(descriptor, HEAD)
+        except BlockingIOError:
+            return b""
+        if begins:
+            return begins
+        if waited >= WRITER_SECONDS:
+            raise UnreadableLog(f"{path}: an empty pipe that no process writes to; start the writer first, or give a file")
+        time.sleep(_LOOK_SECONDS)
+        waited += _LOOK_SECONDS
+
+
+class _Pipe(io.RawIOBase):
+    """A pipe of which some bytes were read already."""
+
+    def __init__(self, descriptor: int, begins: bytes) -> None:
+        super().__init__()
+        self._descriptor, self._begins, self._is_begun = descriptor, begins, False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        if not self._is_begun:
+            self._begin()
+        begins = self._begins
+        if not begins:
+            begins = os.read(self._descriptor, len(into))
+        data, self._begins = begins[: len(into)], begins[len(into) :]
+        into[: len(data)] = data
+        return len(data)
+
+    def _begin(self) -> None:
+        """Waits for as many bytes as tell a packed recording: a writer may write byte by byte."""
+        self._is_begun = True
+        while len(self._begins) < _MAGIC and (more := os.read(self._descriptor, HEAD)):
+            self._begins += more
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()
+
+
 def _opened(name: str, buffer: int = -1) -> IO[bytes]:
-    raw: IO[bytes] = standard_input() if name == STDIN else Path(name).open("rb", buffer)  # noqa: SIM115 - closed by who reads it
-    start = cast(Any, raw).peek(4)[:4]
+    raw: IO[bytes] = standard_input() if name == STDIN else open_file(name, buffer)
+    start = cast(Any, raw).peek(_MAGIC)[:_MAGIC]
     opener = next((opener for magic, opener in _PACKED if start.startswith(magic)), None)
     return raw if opener is None else opener(raw)
 

@@ -5,6 +5,7 @@ Takes judged calls one by one, gives `Contents`. Knows nothing of terminals, pag
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -42,6 +43,28 @@ class Chosen:
         return not self.session or call.exchange.session.startswith(self.session)
 
 
+@dataclass(slots=True)
+class LeftOut:
+    """The calls that were read and not chosen: what a choice that chose nothing could have named."""
+
+    calls: int = 0
+    """How many."""
+    sessions: list[str] = field(default_factory=list)
+    """The first few of their sessions."""
+    first_at: float = math.inf
+    """When the earliest started, seconds since 1970."""
+    last_at: float = -math.inf
+    """When the latest started."""
+
+    def add(self, call: Judged) -> None:
+        """One more."""
+        at, session = call.exchange.at, call.exchange.session
+        self.calls += 1
+        self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
+        if len(self.sessions) < MOST_NAMED and session not in self.sessions:
+            self.sessions.append(session)
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """A report, whatever it is shown on."""
@@ -62,7 +85,7 @@ class Contents:
     """What was wrong with the recordings, the first few of each kind."""
     n_faults: int = 0
     """How many there were in all."""
-    n_left_out: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
     """Calls that were read and not among those chosen."""
     counted: str = ""
     """What the sums are of: bills, or what a cache would have billed; empty where whoever shows it says so."""
@@ -76,7 +99,7 @@ class Gathering:
     """Adds calls up for a report as they come."""
 
     __slots__ = (
-        "_also", "_chosen", "_n_left_out", "_sessions", "_tally", "_verdicts", "_without_usage", "_without_writes", "by",
+        "_also", "_chosen", "_left_out", "_sessions", "_tally", "_verdicts", "_without_usage", "_without_writes", "by",
     )  # fmt: skip
 
     def __init__(self, by: str = "", chosen: Chosen | None = None, also: Sequence[Callable[[Judged], None]] = ()) -> None:
@@ -87,12 +110,12 @@ class Gathering:
         self._sessions: dict[int, str] = {}
         self._without_writes: Counter[str] = Counter()
         self._without_usage: Counter[str] = Counter()
-        self._n_left_out = 0
+        self._left_out = LeftOut()
 
     def add(self, call: Judged) -> None:
         """One more call, if it is one of those chosen."""
         if not self._chosen.has(call):
-            self._n_left_out += 1
+            self._left_out.add(call)
             return
         self._tally.add(call)
         if call.miss:
@@ -119,7 +142,7 @@ class Gathering:
         ahead = Gathering(self.by, self._chosen)
         kept: dict[int, Any] = {id(miss): miss for miss in self._tally.summary().misses}  # they never change, and may be many
         ahead._tally = deepcopy(self._tally, kept)
-        ahead._verdicts, ahead._sessions, ahead._n_left_out = dict(self._verdicts), dict(self._sessions), self._n_left_out
+        ahead._verdicts, ahead._sessions, ahead._left_out = dict(self._verdicts), dict(self._sessions), deepcopy(self._left_out)
         ahead._without_writes, ahead._without_usage = self._without_writes.copy(), self._without_usage.copy()
         return ahead
 
@@ -131,7 +154,7 @@ class Gathering:
     def contents(self, title: str, *, is_partial: bool = False, faults: Sequence[Fault] = (), n_faults: int = 0) -> Contents:
         """What was gathered so far."""
         return Contents(
-            title, self._tally.summary(), self.by, self._verdicts, self._sessions, is_partial, tuple(faults), n_faults, self._n_left_out,
+            title, self._tally.summary(), self.by, self._verdicts, self._sessions, is_partial, tuple(faults), n_faults, self._left_out,
             BILLED, dict(self._without_writes), dict(self._without_usage),
         )  # fmt: skip
 

@@ -148,15 +148,19 @@ def _row(provider: str, model: str) -> Model:
 def _recorded(provider: str, model: str) -> Model:
     """`_row` of a model that nobody named here: the trace did, or named none."""
     if not model:
-        raise UnknownModel(f"this trace names no model: name one of {provider}'s with --model, or model=")
+        raise UnknownModel("this trace names no model", **_named(provider))
     return _row(provider, model)
 
 
 def _check_sold(provider: str, row: Model, vendor: str) -> None:
     """Raises `UsageError` for a model that nobody can ask there: its bill would be made up."""
     if row.provider not in _SELLS.get(provider, (vendor,)):
-        whose = row.provider or "another provider"
-        raise UsageError(f"{row.name} is a model of {whose}, not of {provider}: name one of {provider}'s with --model, or model=")
+        raise UsageError(f"{row.name} is a model of {row.provider or 'another provider'}, not of {provider}", **_named(provider))
+
+
+def _named(provider: str) -> dict[str, str]:
+    """What to do where the model is none of the provider's."""
+    return {"in_code": f"name one of {provider}'s with model=…", "in_shell": f"name one of {provider}'s with --model"}
 
 
 def _marked(outline: Outline, offered: tuple[int, ...], has_marks: bool) -> Outline:

@@ -119,10 +119,16 @@ def test_two_faces_at_once_are_refused(run: Run, many: Path) -> None:
     assert ended.code == 2 and "--json and --csv" in ended.err and not ended.out
 
 
-def test_a_choice_that_leaves_nothing_says_how_many_calls_were_read(run: Run, many: Path) -> None:
-    n_calls = json.loads(run("report", many, "--json").out)["total"]["calls"]
-    ended = run("report", many, "--session", "absent")
-    assert ended.code == 0 and f"none of the {n_calls:,} calls that were read is in" in ended.err
+@pytest.mark.parametrize("face", [[], ["--json"], ["--markdown"], ["--csv", "--by", "day"]])
+def test_a_filter_without_matches_is_an_error_that_names_what_there_is(run: Run, many: Path, face: list[str], tmp_path: Path) -> None:
+    said = json.loads(run("report", many, "--json", "--by", "session").out)
+    n_calls, sessions = said["total"]["calls"], [group["name"] for group in said["groups"]]
+    ended = run("report", many, "--session", "absent", "--until", "2020-01-01", *face, "--html", tmp_path / "page.html")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"no call matches --session absent and --until 2020-01-01: the {n_calls:,} calls that were read started from 2026-" in ended.err
+    assert any(session in ended.err for session in sessions) and "and others" in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert not (tmp_path / "page.html").exists()
 
 
 @posix

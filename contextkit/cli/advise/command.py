@@ -29,7 +29,7 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     contextkit advise session.jsonl
     contextkit advise ~/.claude/projects/app --json
     """
-    from contextkit.importers.found import records_in
+    from contextkit.importers.found import check_any_read, records_in
     from contextkit.importers.source import Faults
     from contextkit.ledger.judged import judged
     from contextkit.simulator.compactions.recorded import advised
@@ -37,6 +37,7 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     faults = Faults()
     with interruptible("advice needs the whole recording; no figures"):
         found = advised(judged(records_in(paths, faults)), summary_tokens, kept_tokens)
+    check_any_read(faults)
     if as_json:
         for_programs()
         click.echo(_document(found))

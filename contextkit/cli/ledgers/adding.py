@@ -6,6 +6,7 @@ Takes names as people give them, gives `Contents`; what is no ledger of ours is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from contextkit.errors import UsageError
 from contextkit.importers.found import files_at, is_ledger
@@ -19,7 +20,7 @@ def added(paths: Sequence[str], by: str) -> Contents:
     Raises `UsageError` for a recording in another format, `MissingExtra` without DuckDB.
     """
     files = files_at(paths)
-    other = next((file for file in files if file == "-" or not is_ledger(file)), None)
+    other = next((file for file in files if file == "-" or not Path(file).is_file() or not is_ledger(file)), None)
     if other is not None:
         raise UsageError(f"{other}: --engine duckdb reads contextkit ledgers; make one first: contextkit report {other} --to ledger.jsonl")
     found = summarise_files(files, by)

@@ -100,12 +100,13 @@ class Look:
             click.echo(f"and {len(faults) - len(faults.kept):,} more of these", err=True)
 
     def _in_recording(self, file: str, faults: Faults, tell: Callable[[str], None]) -> Iterator[Finding]:
-        from contextkit.importers.found import records_in
+        from contextkit.importers.found import check_any_read, records_in
         from contextkit.ledger.exchange import Remark
         from contextkit.lint.trace.detect import Detector
 
         verdicts, rerouted = dict[str, str](), dict[str, str]()
         detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted)
+        before = faults.n_files, faults.n_refused
         waiting: list[Exchange] = []
         for record in records_in([file], faults):
             if isinstance(record, Remark):
@@ -118,6 +119,7 @@ class Look:
         for exchange in waiting:
             yield from self._selected(detector.feed(exchange))
         yield from self._selected(detector.finish())
+        check_any_read(faults, *before)
         self._n_calls += detector.n_calls
         _tell_bodiless(file, detector.n_skipped, detector.n_skipped + detector.n_calls + detector.n_unreadable)
 

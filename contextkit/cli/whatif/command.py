@@ -36,6 +36,7 @@ def command(paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, .
     contextkit whatif session.jsonl --fix ttl-1h --fix keep-alive
     contextkit whatif session.jsonl --model claude-sonnet-5-5 --json
     """
+    from contextkit.importers.found import check_any_read
     from contextkit.importers.source import Faults
     from contextkit.report.watching import watching
 
@@ -43,6 +44,8 @@ def command(paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, .
     with watching() as watch:
         found = _answered(paths, fixes, models, faults, watch, by_session=by is not None)
         watch.finish()
+        if not watch.is_stopped:
+            check_any_read(faults)
         _show(found, as_json=as_json, is_whole=not watch.is_stopped)
         _say(faults)
         if watch.is_stopped:
@@ -69,13 +72,13 @@ def _records(paths: tuple[str, ...], faults: Faults, watch: Watch) -> Iterator[R
     """The records of all files, each file a part of the work."""
     from contextkit.importers.found import files_at, records_in
 
-    for name in watch.parts(files_at(paths)):
+    for name in watch.parts(files_at(paths, faults)):
         try:
             yield from records_in([name], faults)
         except UnreadableLog as error:
             if name in paths:
                 raise
-            faults.add(name, 0, str(error).removeprefix(f"{name} line 1: ").removeprefix(f"{name}: "))
+            faults.refuse(name, error)
 
 
 def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:

@@ -55,6 +55,8 @@ def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[st
     `contents` maps files to what they hold, where that does not stand on the disk.
     """
     try:
+        if file not in contents and not Path(file).is_file():  # a pipe would be waited for
+            return ()
         raw = contents[file] if file in contents else Path(file).read_bytes()
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         return _NEWLINE.split(raw.decode(encoding))

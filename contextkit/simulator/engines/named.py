@@ -106,7 +106,8 @@ def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
 def _check(name: str, given: Mapping[str, Any], known: list[str]) -> None:
     for option, value in given.items():
         if option not in known:
-            raise UsageError(f"{name} has no {option}: it takes {', '.join(known)}")
+            flags = ", ".join(f"--{one.replace('_', '-')}" for one in known)
+            raise UsageError(f"{name} has no {option}", in_code=f"it takes {', '.join(known)}", in_shell=f"it takes {flags}")
         least = 0 if option in _MAY_BE_NONE else 1
         if option not in _WORDS and (not isinstance(value, int) or value < least):
             raise UsageError(f"{option} is {value!r}: {name} takes a whole number of {least} or more")

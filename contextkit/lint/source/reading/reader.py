@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -89,6 +90,9 @@ class Reader:
 def _source(file: SourceFile) -> bytes:
     if file.source is not None:
         return file.source
+    if not file.n_bytes and not os.path.isfile(file.path):  # noqa: PTH113 - pipes have no size, and would be waited for
+        os.stat(file.path)  # noqa: PTH116 - what is not there says so
+        raise OSError(None, "not a file; give what comes by a pipe as -, with --stdin-filename")
     with open(file.path, "rb", 0) as stream:  # noqa: PTH123
         return stream.read()
 
