@@ -10,10 +10,11 @@ from typing import Any
 
 from contextkit.canonical import Json, parse
 from contextkit.context.remembering import Remembering
-from contextkit.errors import InvalidCall, StorageError, UsageError
+from contextkit.errors import InvalidCall, InvalidContent, StorageError, UsageError
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.change import Change
-from contextkit.log.content import check_media, content_parts, said_text
+from contextkit.log.binary import binary_part
+from contextkit.log.content import check_result_parts, content_parts, said_text
 from contextkit.log.entry import Entry
 from contextkit.log.turns import OpenCall
 from contextkit.providers.adoption import check_provider
@@ -25,7 +26,7 @@ from contextkit.simulator.receiving import take
 from contextkit.simulator.streaming import Passing
 from contextkit.tools.call import Call, run_all
 from contextkit.tools.phases import Phases
-from contextkit.tools.render import answer
+from contextkit.tools.render import answer, unrenderable
 from contextkit.tools.toolbox import Toolbox
 
 
@@ -109,13 +110,19 @@ class Context(Remembering):
     def result(self, call: Call | str, value: object, *, is_error: bool = False, source: str | None = None) -> Entry:
         """Answer a call with a value, or with an exception (kept for good, as an error the model can read).
 
-        With a memory, what is large is stored and shown as a reference; `source` is the URL or path it came from. Raises `InvalidContent`
-        for what cannot be sent, such as bytes, or an image that is no base64; the call is open then.
+        Whatever the value is, it answers the call: bytes are text, a picture, a PDF, or a file in the memory; NaN and lone surrogates are
+        written as text; for a value that has no form, and for parts no provider takes, the answer is an error that says so.
+
+        With a memory, what is large is stored and shown as a reference; `source` is the URL or path it came from. Raises `InvalidCall`
+        for a call that is not open.
         """
         call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
         name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
-        said = answer(value, is_error)
-        check_media(said["content"])
+        said = answer(value, is_error, binary_part)
+        try:
+            check_result_parts(said["content"])
+        except InvalidContent as fault:
+            said = unrenderable(fault)
         return self._append("result", self._keeping.written({"call_id": call_id, "name": name, **said}, source))
 
     async def run_calls(self, limit: int = 8, tries: int = 1) -> list[Entry]:

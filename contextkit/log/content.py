@@ -63,6 +63,21 @@ def check_media(parts: Iterable[Json]) -> None:
             )
 
 
+def check_result_parts(parts: Iterable[Json]) -> None:
+    """Raises `InvalidContent` for a part of a tool's result that would be refused in every request: see `check_media`.
+
+    So would empty values be, and a block nested deeper than what is read again.
+    """
+    parts = list(parts)
+    for index, part in enumerate(parts):
+        empty = next((key for key, value in part.items() if value in ("", {})), None)
+        if empty is not None:
+            raise InvalidContent(f"content[{index}].{empty} is empty")
+        if is_deeper(part, _DEEPEST):
+            raise InvalidContent(f"content[{index}] is nested deeper than {_DEEPEST} levels")
+    check_media(parts)
+
+
 def said_text(text: str) -> str:
     """`text`, if a provider takes it. Raises `InvalidContent` for what is not text, or shows nothing."""
     if not isinstance(text, str):

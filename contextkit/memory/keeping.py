@@ -15,7 +15,7 @@ from contextkit.log.log import Log
 from contextkit.log.turns import Turns
 from contextkit.log.variation import Steps, Variation, unvaried, varied
 from contextkit.memory.memory import Memory
-from contextkit.memory.offload import Offload, Offloaded, offload, restore, size_of
+from contextkit.memory.offload import Offloaded, offload, restore, size_of, store_binary, without_binary
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import Reference
 from contextkit.tools.toolbox import Toolbox
@@ -98,20 +98,26 @@ class Keeping:
 
     def _kept(self, body: Mapping[str, Json], source: str | None = None) -> Json:
         """Body of a result, its large parts stored. Where the store takes no more, they stay in the window, with a warning."""
-        if self.memory is None or self.memory.offload is None or body["name"] == _READER:
-            return body
+        if self.memory is None:
+            return {**body, "content": without_binary(body["content"])}
         try:
-            found = self._offloaded(body, self.memory, self.memory.offload, source)
-        except MemoryRefused as refused:
+            found = self._offloaded(body, self.memory, source)
+        except (MemoryRefused, OSError) as refused:
             warnings.warn(f"a result of {body['name']!r} stays in the window: {refused}", stacklevel=5)
-            return body
+            return {**body, "content": without_binary(body["content"])}
         told = {"references": [reference.body for reference in found.references]} if found.references else {}
         return {**body, "content": found.content, **told}
 
-    def _offloaded(self, body: Mapping[str, Json], memory: Memory, rule: Offload, source: str | None) -> Offloaded:
-        if not self.can_read and any(size_of(part, rule) > rule.above_bytes for part in body["content"]):
+    def _offloaded(self, body: Mapping[str, Json], memory: Memory, source: str | None) -> Offloaded:
+        """The parts with what is large stored, and what no provider takes."""
+        stored = store_binary(body["content"], memory.files)
+        rule = memory.offload
+        if rule is None or body["name"] == _READER:
+            return stored
+        if not self.can_read and any(size_of(part, rule) > rule.above_bytes for part in stored.content):
             raise MemoryRefused(NO_READER)
-        return offload(body["content"], memory.files, rule, is_error=body["is_error"], source=source)
+        large = offload(stored.content, memory.files, rule, is_error=body["is_error"], source=source)
+        return Offloaded(large.content, (*stored.references, *large.references))
 
     def restored(self, entry: Entry) -> list[Json]:
         """The parts of a result as the tool gave them.

@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from contextkit.canonical import Json
 from contextkit.errors import FileMissing, SourceChanged, UsageError
+from contextkit.log.binary import is_binary
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.preview import kind_of, preview
 from contextkit.memory.reference import Reference
@@ -78,6 +79,28 @@ def offload(parts: list[Json], files: FileMemory, rule: Offload, *, is_error: bo
         references.append(reference)
         content[index] = {"type": "text", "text": shown(reference, found[1], rule)}
     return Offloaded(content, tuple(references))
+
+
+def store_binary(parts: list[Json], files: FileMemory) -> Offloaded:
+    """`parts` with the documents that no provider takes in files, whatever their size. Raises what `FileMemory.keep` raises."""
+    content, references = list(parts), list[Reference]()
+    for index, part in enumerate(parts):
+        data = _decoded(part.get("data", "")) if is_binary(part) else None
+        if data is not None:
+            files.keep(data)
+            reference = replace(_referred(index, part, "data", data, False, None), kind="binary")
+            references.append(reference)
+            content[index] = _text(f"[Binary data, {len(data):,} bytes, kept outside as {reference.id}: it is no text and cannot be shown]")
+    return Offloaded(without_binary(content), tuple(references))
+
+
+def without_binary(parts: list[Json]) -> list[Json]:
+    """`parts` with the size of a document that no provider takes in its place."""
+    return [_text(f"({len(_decoded(part.get('data', '')) or b''):,} bytes of binary data)") if is_binary(part) else part for part in parts]
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
 
 
 def size_of(part: Json, rule: Offload) -> int:
