@@ -64,6 +64,11 @@ class Call:
         for _ in range(_checked(tries)):
             try:
                 return _tried(failures, await self._known().arun(self.arguments))
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                failures.append(RuntimeError("the tool was cancelled before it had a result"))  # by itself: nobody stopped this loop
             except Exception as error:
                 failures.append(_answerable(error))
                 if isinstance(error, InvalidCall):

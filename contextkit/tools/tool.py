@@ -87,7 +87,7 @@ class Tool:
     async def arun(self, arguments: Arguments) -> object:
         """The same from async code; a sync function runs in a thread, so that it does not hold up the event loop."""
         ready = self._ready(arguments)
-        outcome = ready() if self.is_async else await asyncio.to_thread(ready)
+        outcome = ready() if self.is_async else await asyncio.to_thread(_run_in_thread, ready)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     def _ready(self, arguments: Arguments) -> Callable[[], object]:
@@ -191,6 +191,14 @@ def _of_function(function: Function, name: str | None, description: str | None, 
     if text_format is not None:
         definition = custom(definition, text_format)
     return Tool(own, sealed(own, definition), function, _is_async(function), bind, text_parameter(definition))
+
+
+def _run_in_thread(ready: Callable[[], object]) -> object:
+    """Make a call in a thread. A future cannot hold `StopIteration` (as a bare `next(...)` raises it): it would be waited for for ever."""
+    try:
+        return ready()
+    except StopIteration as error:
+        raise RuntimeError("the tool raised StopIteration") from error
 
 
 def _whole(name: str, definition: Json, function: Function) -> Bind:
