@@ -12,8 +12,8 @@ from contextkit.canonical import Json, parse
 from contextkit.context.remembering import Remembering
 from contextkit.errors import InvalidCall, InvalidContent, StorageError, UsageError
 from contextkit.ledger.summary import Summary, summarise
-from contextkit.log.change import Change
 from contextkit.log.binary import binary_part
+from contextkit.log.change import Change
 from contextkit.log.content import check_result_parts, content_parts, said_text
 from contextkit.log.entry import Entry
 from contextkit.log.turns import OpenCall
@@ -149,7 +149,7 @@ class Context(Remembering):
     def retool(self, tools: Iterable[Any], phases: Phases | None = None) -> Entry:
         """Open a new epoch with another tool set, and another table of phases if need be; everything said is paid for once more."""
         toolbox = self._keeping.joined(Toolbox(tools))
-        self._permission.renew(phases, toolbox)
+        self._permission.renew(phases, toolbox, self._limits())
         entry = self._renew("retool", None, toolbox.definitions())
         self.toolbox = toolbox
         return entry
@@ -211,4 +211,10 @@ class Context(Remembering):
     def _call(self, call: OpenCall) -> Call:
         tool = self._late.answering(call.name, call.arguments, self.toolbox)
         given = call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool
-        return Call(*given, self._append, self.result, self._permission.refusal)
+        target = self._late.target(call.name, call.arguments, self.toolbox)
+
+        def refusal(name: str) -> str | None:
+            """A call through `call_tool` is refused too where the tool it names was denied to this sub-agent."""
+            return self._permission.refusal(name) or (None if target is None else self._permission.denial(target))
+
+        return Call(*given, self._append, self.result, refusal)

@@ -9,14 +9,16 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
-from itertools import count
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from contextkit.canonical import Json, parse
 from contextkit.context.folder import check_log_is_there
+from contextkit.context.lanes import Lanes
+from contextkit.context.origin import KEY, Origin
 from contextkit.errors import HeadChanged, MemoryRefused, StorageError, UsageError
 from contextkit.layout.layout import Layout
 from contextkit.layout.planning.explanation import Planned
@@ -33,7 +35,7 @@ from contextkit.log.variation import Variation
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.keeping import Keeping
 from contextkit.memory.memory import Memory
-from contextkit.providers.adoption import adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
+from contextkit.providers.adoption import MAIN, adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
 from contextkit.providers.late.arriving import can_join, check_joining, widened
 from contextkit.providers.late.late_tools import LateTools
 from contextkit.providers.masking.permission import Permission, permit_of
@@ -43,7 +45,7 @@ from contextkit.providers.stateful.continuing import Continuity
 from contextkit.providers.tracks import Tracks
 from contextkit.simulator.account import Account
 from contextkit.tools.adopt import adopted
-from contextkit.tools.mask import Permit
+from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases
 from contextkit.tools.toolbox import Toolbox
 
@@ -55,7 +57,7 @@ class Conversation:
         self, provider: Provider, *, system: Any = None, tools: Iterable[Any] | None = None, log: Log | None = None,
         ledger: Ledger | None = None, clock: Callable[[], float] = time.time, session: str | None = None, lane: str | None = None,
         allow_new_head: bool = False, phases: Phases | Permit | None = None, memory: Memory | FileMemory | None = None,
-        variation: Variation | None = None,
+        variation: Variation | None = None, _origin: Origin | None = None,
     ) -> None:  # fmt: skip
         """A conversation in memory, or over the log and ledger given.
 
@@ -65,10 +67,13 @@ class Conversation:
         check_clock(clock)
         self._provider = provider
         self.log = Log(clock=clock) if log is None else log
-        self._keeping = Keeping(None if memory is None else Memory.of(memory), variation, self.log)
+        self._origin = origin = Origin.of(self.log) if len(self.log) else _origin
+        self._keeping = Keeping(_memory_of(memory, origin), variation, self.log)
         self._keeping.check(provider.model.name, provider.model.binds_thinking)
-        self.toolbox = self._keeping.joined(Toolbox(() if tools is None else tools))
-        permit = permit_of(phases, self.toolbox)
+        given = Toolbox(() if tools is None else tools)
+        has_own_plan = origin is not None and origin.plan is not None
+        self.toolbox = self._keeping.joined(Toolbox(self._keeping.rebound(given)) if has_own_plan else given)
+        permit = permit_of(phases, self.toolbox, self._limits())
         self._permission = Permission(None, ())
         self.ledger = Ledger() if ledger is None else ledger
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
@@ -80,12 +85,16 @@ class Conversation:
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None and (memory is None or len(self.log)) else self.toolbox.definitions()
         if not len(self.log):
-            self._append("opened", opening(provider, parts or [], definitions or []))
+            body = opening(provider, parts or [], definitions or [])
+            self._append("opened", body if origin is None else {**body, KEY: origin.body})
         self._keeping.follow(self.log)
-        self._session, self._spawned = session or self.log[0].digest.hex(), count()
-        self._root = self.log[0].digest
+        self._session = session or (self.log[0].digest.hex() if origin is None else origin.session)
+        self._root = self.log[0].digest if origin is None else bytes.fromhex(origin.root)
         """What this conversation and all its branches share, and a resume finds again."""
-        self._account = Account(self.ledger, self._session, lane or lane_of(self.log), clock)
+        own_lane = lane_of(self.log)
+        self._lane = lane or (own_lane if origin is None or own_lane != MAIN else origin.lane)
+        self._lanes, self._agents = Lanes(), WeakSet[Conversation]()
+        self._account = Account(self.ledger, self._session, self._lane, clock)
         try:
             check_head(self.log, self._turns, provider, parts, definitions)
         except HeadChanged:
@@ -134,12 +143,12 @@ class Conversation:
         system, definitions, turns = adopt(provider, body)
         phases = options.pop("phases", None)
         toolbox = Toolbox(adopted(definitions, () if tools is None else tools))
-        permit = permit_of(phases, toolbox)
         given = {"system": system or None, "tools": toolbox, **options}
         context = cls(provider, **given) if folder is None else cls.open(folder, provider, **given)
         with ExitStack() as opened:
             opened.callback(context.close)
             check_fresh(context.log)
+            permit = permit_of(phases, context.toolbox, context._limits())
             for turn in turns:
                 context._append(turn.kind, turn.body)
             context._permit(permit)  # last: what the model called before, somebody has answered
@@ -169,8 +178,15 @@ class Conversation:
         """What it keeps outside the window; None where it was given no memory."""
         return self._keeping.memory
 
+    @property
+    def lane(self) -> str:
+        """Its name in the ledger, and the id of a sub-agent: `main`, `agent-1-…`, `branch-2-…`, `fork@…`; unique in its session."""
+        return self._lane
+
     def close(self) -> None:
-        """Let another process open the folder."""
+        """Let other processes open the folder, and those of its sub-agents."""
+        for agent in list(self._agents):
+            agent.close()
         for held in self._owned:  # a sub-agent leaves the ledger to its caller
             held.close()
 
@@ -235,6 +251,11 @@ class Conversation:
         told = self._permission.due(self.log, self._turns, refuses=refuses) or self._late.due() or self._changes.due()
         return told or self._keeping.due(self._turns)
 
+    def _limits(self) -> Limits:
+        """What holds beside the table of phases."""
+        own = self._keeping.own
+        return Limits(own) if self._origin is None else self._origin.limits(own)
+
     def _permit(self, permit: Permit | None) -> None:
         """Go on in the phase the log says, the first one if it says none; write what a crash kept from being written."""
         with self._lock:
@@ -274,3 +295,12 @@ class Conversation:
 
     def _renew(self, reason: str, system: Json | None, tools: Json | None) -> Entry:
         return self._epoch(reason, [], 0, **renewed(self.provider, system, tools))
+
+
+def _memory_of(memory: Memory | FileMemory | None, origin: Origin | None) -> Memory | None:
+    """The memory of a conversation; that of a sub-agent has a plan of its own, unless it was given with one."""
+    if memory is None:
+        return None
+    whole = Memory.of(memory)
+    has_plan = whole.todo is not None and whole.todo.name != whole.todo.path
+    return whole if origin is None or origin.plan is None or has_plan else whole.with_plan(origin.plan)

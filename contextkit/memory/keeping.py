@@ -18,6 +18,7 @@ from contextkit.memory.memory import Memory
 from contextkit.memory.offload import Offloaded, offload, restore, size_of, store_binary, without_binary
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import Reference
+from contextkit.tools.tool import Tool
 from contextkit.tools.toolbox import Toolbox
 
 _READER = "read_reference"
@@ -35,12 +36,13 @@ NO_READER = (
 class Keeping:
     """A memory, or none, at work in one conversation."""
 
-    __slots__ = ("_recital", "_steps", "can_read", "memory", "variation")
+    __slots__ = ("_recital", "_steps", "_tools", "can_read", "memory", "variation")
 
     def __init__(self, memory: Memory | None, variation: Variation | None, log: Iterable[Entry]) -> None:
         if not isinstance(variation, Variation | None):
             raise UsageError(f"variation is a contextkit.Variation, not {type(variation).__name__}")
         self.memory, self.variation = memory, variation
+        self._tools = () if memory is None else tuple(memory.tools())
         self.can_read = False
         """Whether the model has the tool that reads references: not where the conversation was begun without a memory."""
         self._recital = Recital()
@@ -64,8 +66,18 @@ class Keeping:
 
     def joined(self, toolbox: Toolbox) -> Toolbox:
         """The tools of a conversation and, behind them, those of its memory; of two with one name the conversation's stands."""
-        ours = [] if self.memory is None else self.memory.tools()
-        return Toolbox([*toolbox, *(tool for tool in ours if tool.name not in toolbox.names)])
+        return Toolbox([*toolbox, *(tool for tool in self._tools if tool.name not in toolbox.names)])
+
+    def rebound(self, tools: Iterable[Tool]) -> list[Tool]:
+        """`tools` with those of a todo list answered by the list of this memory: a sub-agent has its caller's tools, not its plan."""
+        todo = None if self.memory is None else self.memory.todo
+        own = {} if todo is None else {tool.name: tool for tool in todo.tools()}
+        return [own[tool.name] if tool.name in own and own[tool.name].body == tool.body else tool for tool in tools]
+
+    @property
+    def own(self) -> dict[str, bytes]:
+        """The tools of the memory, name → definition: what the prompt tells the model to call."""
+        return {tool.name: tool.body for tool in self._tools}
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry of the log."""

@@ -6,6 +6,7 @@ Takes a store and the rules, gives the tools a model works with. One memory may 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from contextkit.errors import MemoryRefused, NotText, UsageError
@@ -58,6 +59,13 @@ class Memory:
     def of(cls, memory: Memory | FileMemory) -> Memory:
         """A memory over a bare store, with every rule at its default."""
         return memory if isinstance(memory, Memory) else cls(memory)
+
+    def with_plan(self, path: str) -> Memory:
+        """The same files, references and index with another todo list, at `path`; the model is told of it by the name of this one."""
+        other = copy(self)
+        if self.todo is not None:
+            other.todo = Todo(self.files, path, name=self.todo.name)
+        return other
 
     def tools(self) -> list[Tool]:
         """What the model works with, in a fixed order: they belong into the head of a conversation from its first call on."""

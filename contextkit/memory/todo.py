@@ -54,12 +54,19 @@ def parse_items(markdown: str) -> list[Item]:
 class Todo:
     """The list at `path` of a store; raises `PathRefused` for a path that may not be there."""
 
-    def __init__(self, files: FileMemory, path: str = "todo.md") -> None:
+    def __init__(self, files: FileMemory, path: str = "todo.md", *, name: str | None = None) -> None:
+        """`name` is what the model is told the list is called: its path, if left out."""
         if not isinstance(files, FileMemory):
             raise UsageError(f"Todo(files, path): files is a contextkit.FileMemory, not {type(files).__name__}")
         if not isinstance(path, str) or not names_of(path):
             raise UsageError(f"path={path!r}: the name of a markdown file in the store, such as todo.md")
         self._files, self.path = files, path
+        self.name = path if name is None else name
+
+    @property
+    def root(self) -> str:
+        """Where the store is that it stands in."""
+        return self._files.root
 
     @property
     def markdown(self) -> str:
@@ -105,7 +112,7 @@ class Todo:
         lines = [f"{number}. {item.indent}{item.text}" for number, item in still[:most]]
         more = [f"… and {len(still) - most} more"] if len(still) > most else []
         n_done = sum(item.state == "done" for item in items)
-        return "\n".join([f"Still to do ({self.path}, {n_done} of {len(items)} done):", *lines, *more])
+        return "\n".join([f"Still to do ({self.name}, {n_done} of {len(items)} done):", *lines, *more])
 
     def tools(self) -> list[Tool]:
         """The tool `todo`, with which the model keeps the list."""

@@ -23,6 +23,8 @@ FORMAT = 1
 """Version of the entry bodies."""
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, NotSerialisable)
 """What reading JSON of another form runs into."""
+MAIN = "main"
+"""Lane of a conversation that is neither a branch nor a sub-agent."""
 _DEEPEST = 200
 """Levels of nesting in what a model wrote as arguments; deeper values cannot be counted and spelled on every Python's stack."""
 
@@ -124,7 +126,7 @@ def check_fresh(log: Sequence[Entry]) -> None:
 def lane_of(log: Sequence[Entry]) -> str:
     """`main`, or the branch this log is."""
     forked = max((entry.sequence for entry in log if entry.kind == "opened"), default=0)
-    return f"fork@{forked + 1}" if forked else "main"
+    return f"fork@{forked + 1}" if forked else MAIN
 
 
 def check_head(log: Sequence[Entry], turns: Turns, provider: Provider, system: Json | None, tools: Json | None) -> None:

@@ -7,13 +7,14 @@ providers: which mechanism carries a mask is `providers/masking/`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
 from contextkit.errors import UsageError
 from contextkit.tools.phases import Phase, Phases, fits, split
+from contextkit.tools.tool import Tool
 from contextkit.tools.toolbox import Toolbox
 
 Mode = Literal["auto", "required", "specified", "none"]
@@ -54,21 +55,60 @@ class Told:
     """Whether `removed` and `added` say it all; else the notice stands beside them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What holds beside a table of phases, in every phase of it."""
+
+    own: Mapping[str, bytes] = field(default_factory=dict)
+    """Tools of the context's memory, name → definition: allowed unless a phase denies them by name."""
+    denied: frozenset[str] = frozenset()
+    """Names that the caller of this sub-agent was not allowed when it was spawned: never allowed."""
+    known: frozenset[str] | None = None
+    """Of a table inherited from the caller: the names it was made for. Another tool was given to the sub-agent, and is allowed."""
+    start: str | None = None
+    """Of an inherited table: the phase the caller was in."""
+
+    def allows(self, phase: Phase, tool: Tool) -> bool:
+        """Whether a tool may be called in a phase."""
+        if tool.name in self.denied or phase.denies(tool.name):
+            return False
+        is_given = self.known is not None and tool.name not in self.known
+        return is_given or self.own.get(tool.name) == tool.body or phase.allows(tool.name)
+
+
 class Permit:
     """A table of phases, checked against the tools it speaks of."""
 
-    __slots__ = ("_masks", "_removable", "is_in_band", "phases", "toolbox")
+    __slots__ = ("_masks", "_removable", "is_in_band", "limits", "phases", "start", "toolbox")
 
-    def __init__(self, phases: Phases, toolbox: Toolbox) -> None:
-        """Raises `UsageError` for a tool or a family that is not in the toolbox, and for a rule on a call its phase forbids."""
+    def __init__(self, phases: Phases, toolbox: Toolbox, limits: Limits = Limits()) -> None:
+        """Raises `UsageError` for a tool or a family that is not in the toolbox, and for a rule on a call its phase forbids.
+
+        An inherited table is taken as it is: it may speak of tools that the sub-agent does not have.
+        """
         self.phases = phases
         self.toolbox = toolbox
-        for name in phases:
-            _check(name, phases[name], toolbox)
-        self._masks = {name: _mask(name, phases[name], toolbox) for name in phases}
+        self.limits = limits
+        self.start = limits.start if limits.start is not None and limits.start in phases else phases.start
+        """Where a conversation begins."""
+        if limits.known is None:
+            table_limits = replace(limits, denied=frozenset())  # narrowing from outside is no mistake of the table
+            for name in phases:
+                _check(name, phases[name], toolbox, table_limits)
+        self._masks = {name: _mask(name, phases[name], toolbox, limits) for name in phases}
         self._removable = frozenset(tool.name for tool in toolbox if not tool.is_native or "name" in tool.definition["native"]["block"])
         self.is_in_band = self._fits_in_band()
         """Whether tools are withdrawn and given back in band where a provider can: asked for (`force`), or no dearer than a notice."""
+
+    def over(self, toolbox: Toolbox) -> Permit:
+        """The same table and limits, for another toolbox."""
+        return Permit(self.phases, toolbox, self.limits)
+
+    def denied_own(self) -> dict[str, list[str]]:
+        """Phase → tools of the context's own memory that it denies by name."""
+        tools = [tool for tool in self.toolbox if self.limits.own.get(tool.name) == tool.body]
+        denied = {name: [tool.name for tool in tools if self.phases[name].denies(tool.name)] for name in self.phases}
+        return {name: names for name, names in denied.items() if names}
 
     def mask(self, phase: str) -> Mask:
         """What may be called in `phase`."""
@@ -86,8 +126,8 @@ class Permit:
         """The phase after calls (name, is an error) in `phase`, in call order; what it does not allow was refused, and leads nowhere."""
         here = phase
         for name, is_error in calls:
-            if name in self._masks[phase].allowed:
-                here = self.phases.next(here, name, is_error)
+            if name in self._masks[phase].allowed and name in self._masks[here].allowed:
+                here = self.phases[here].leads(name, is_error) or here
         return here
 
     def told(self, phase: str, removed: frozenset[str], *, is_first: bool) -> Told:
@@ -112,7 +152,7 @@ class Permit:
         """One answer for the whole table, since a tool that was withdrawn stays so until it is given back."""
         if any(self.phases[name].force for name in self.phases):
             return True
-        starts = [self._hidden(name) for name in self.phases if name == self.phases.start or self.phases[name].by_hand]
+        starts = [self._hidden(name) for name in self.phases if name == self.start or self.phases[name].by_hand]
         steps = [self._hidden(name) ^ self._hidden(target) for name in self.phases for target in self.phases[name].then.values()]
         return all(sum(len(tool) + 10 for tool in change) <= MOST_CHANGED_BYTES for change in (*starts, *steps))
 
@@ -165,20 +205,22 @@ def _ordered(names: frozenset[str], toolbox: Toolbox) -> tuple[str, ...]:
     return tuple(name for name in toolbox.names if name in names)
 
 
-def _mask(name: str, phase: Phase, toolbox: Toolbox) -> Mask:
-    allowed = tuple(tool for tool in toolbox.names if phase.allows(tool))
+def _mask(name: str, phase: Phase, toolbox: Toolbox, limits: Limits) -> Mask:
+    allowed = tuple(tool.name for tool in toolbox if limits.allows(phase, tool))
     is_all = len(allowed) == len(toolbox)
     mode: Mode = "none" if not allowed else "auto" if not phase.require else "required" if is_all else "specified"
     return Mask(name, allowed, mode, is_all, phase.force)
 
 
-def _check(name: str, phase: Phase, toolbox: Toolbox) -> None:
+def _check(name: str, phase: Phase, toolbox: Toolbox, limits: Limits) -> None:
     for pattern in phase.allow:
         _check_pattern(f"phase {name!r} allows {pattern!r}", pattern, toolbox)
+    for pattern in phase.deny:
+        _check_pattern(f"phase {name!r} denies {pattern!r}", pattern, toolbox)
     for rule in phase.then:
         pattern = split(rule)[0]
         _check_pattern(f"phase {name!r} waits for {rule!r}", pattern, toolbox)
-        if not any(fits(pattern, tool) and phase.allows(tool) for tool in toolbox.names):
+        if not any(fits(pattern, tool.name) and limits.allows(phase, tool) for tool in toolbox):
             raise UsageError(f"phase {name!r} waits for {rule!r}, a call it does not allow: put the tool in allow, or leave the rule out")
 
 

@@ -40,10 +40,13 @@ class Phase:
     """Whether only `context.enter` leads here."""
     force: bool = False
     """Whether the provider must enforce it where it can, also where that costs cached tokens (`docs/masking.md`)."""
+    deny: Iterable[str] = ()
+    """Names or families that may not be called, whatever `allow` says; the only way to forbid a tool of the context's own memory."""
 
     def __post_init__(self) -> None:
         """Raises `UsageError` for what is no pattern, no rule, or cannot be met."""
         object.__setattr__(self, "allow", tuple(_patterns(self.allow)))
+        object.__setattr__(self, "deny", tuple(_patterns(self.deny, "deny")))
         object.__setattr__(self, "then", MappingProxyType(dict(_rules(self.then))))
         for name in ("require", "by_hand", "force"):
             if not isinstance(getattr(self, name), bool):
@@ -53,7 +56,11 @@ class Phase:
 
     def allows(self, name: str) -> bool:
         """Whether a call of that name may be made."""
-        return any(fits(pattern, name) for pattern in self.allow)
+        return any(fits(pattern, name) for pattern in self.allow) and not self.denies(name)
+
+    def denies(self, name: str) -> bool:
+        """Whether `deny` names it, or a family it is of."""
+        return any(fits(pattern, name) for pattern in self.deny)
 
     def leads(self, call: str, is_error: bool) -> str | None:
         """Where a call leads, None for nowhere.
@@ -163,12 +170,12 @@ def _exactness(rule: str) -> tuple[bool, int, bool]:
     return pattern.endswith("*"), -len(pattern), not outcome
 
 
-def _patterns(allow: object) -> Iterator[str]:
-    if isinstance(allow, str) or not isinstance(allow, Iterable):
-        raise UsageError(f'allow is a list of tool names and families (["browser_*", "notes_read"]), not {type(allow).__name__}')
-    for pattern in allow:
+def _patterns(given: object, field: str = "allow") -> Iterator[str]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(f'{field} is a list of tool names and families (["browser_*", "notes_read"]), not {type(given).__name__}')
+    for pattern in given:
         if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
-            raise UsageError(f"allow: {pattern!r} is no tool name and no family (browser_*: its beginning and one star at the end)")
+            raise UsageError(f"{field}: {pattern!r} is no tool name and no family (browser_*: its beginning and one star at the end)")
         yield pattern
 
 
@@ -213,6 +220,7 @@ def _reached(phases: Phases) -> set[str]:
 
 def _allowed(phase: Phase) -> str:
     said = ", ".join(phase.allow) or "nothing"
+    said += f" but {', '.join(phase.deny)}" if phase.deny else ""
     return said + ("; a call is required" if phase.require else "")
 
 

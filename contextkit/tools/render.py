@@ -10,7 +10,8 @@ import dataclasses
 import inspect
 import math
 from collections import UserString
-from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -66,8 +67,7 @@ def render_result(value: object, binary: Callable[[bytes], Json] | None = None) 
             return [_described(data) if binary is None else binary(data)]
         value = text
     plain = plain_data(_with_base64(value) if isinstance(value, list | tuple) else value)
-    parts = _visible(plain) if _is_parts(plain) else [{"type": "text", "text": _text(plain)}]
-    return parts
+    return _visible(plain) if _is_parts(plain) else [{"type": "text", "text": _text(plain)}]
 
 
 def render_error(error: BaseException) -> str:
@@ -82,7 +82,7 @@ def render_error(error: BaseException) -> str:
 def _error_text(error: BaseException, level: int) -> str:
     try:
         message = escaped(str(error))
-    except Exception:  # an exception's own __str__ may fail
+    except Exception:  # noqa: BLE001 - an exception's own __str__ may fail
         message = ""
     if isinstance(error, ToolRefusal) and message.strip():
         return message
@@ -125,7 +125,7 @@ def answer(value: object, is_error: bool = False, binary: Callable[[bytes], Json
         return unrenderable(fault)
     except RecursionError:
         return unrenderable(InvalidContent("it is nested too deep, or a circle"))
-    except Exception as fault:  # the value's own code: an iterator, a property, a serializer
+    except Exception as fault:  # noqa: BLE001 - the value's own code: an iterator, a property, a serializer
         return unrenderable(fault)
 
 
@@ -340,7 +340,7 @@ _FORMS: tuple[tuple[Any, _Form], ...] = (
     ((list, tuple), _Reader.items),
     (Mapping, _Reader.members),
     (MappingView, _Reader.iterated),
-    (Set, _sorted),
+    (AbstractSet, _sorted),
     ((Sequence, Iterator), _Reader.iterated),
 )
 """Types → how a value of them is read; the first that fits counts."""

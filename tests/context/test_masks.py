@@ -378,11 +378,14 @@ def test_what_somebody_else_began_gets_its_phase_behind_what_was_said(desk: Desk
     goes_on(desk, other)
 
 
-def test_a_sub_agent_has_phases_of_its_own(desk: Desk) -> None:
+def test_a_sub_agent_inherits_the_phase_or_narrows_it(desk: Desk) -> None:
     context = begun(desk)
-    child = context.spawn("Write it.", tools=TOOLS, phases=Phases({"write": Phase(allow=["report_*"])}, "write"))
-    assert (child.phase, context.phase) == ("write", "browse")
-    assert context.spawn("Think.").phase is None
+    child = context.spawn("Think.")
+    assert (child.phase, child.request().mask.allowed) == (context.phase, context.request().mask.allowed) and child.phase == "browse"
+    own = context.spawn("Write it.", tools=TOOLS, phases=Phases({"write": Phase(allow=["report_*", "notes_*"])}, "write"))
+    assert (own.phase, own.request().mask.allowed) == ("write", ("notes_read",)) and context.phase == "browse"
+    goes_on(desk, child, says_something=False)
+    goes_on(desk, own, says_something=False)
 
 
 def test_a_caller_may_choose_for_one_call(desk: Desk) -> None:

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context, FileMemory, Tool, tool
-from contextkit.canonical import parse
 from contextkit.cache.usage import Usage
+from contextkit.canonical import parse
 from contextkit.errors import InvalidCall, UsageError
 from contextkit.memory import Memory
 from tests.laws.wires import PROVIDERS, answer
@@ -29,18 +29,24 @@ from tests.laws.wires import PROVIDERS, answer
 USAGE = Usage(10, 0, 0, 0, 5)
 
 
-def asked(provider: str = "anthropic", *tools: Any, n_calls: int = 1, context: Context | None = None, **options: Any) -> Context:
+def asked(
+    provider: str = "anthropic", *tools: Any, n_calls: int = 1, context: Context | None = None, **options: Any
+) -> Context:
     """A conversation whose model has called the first of `tools` `n_calls` times."""
     if context is None:
         context = Context(PROVIDERS[provider](), tools=tools, **options)
     context.user("Do it.")
-    calls = [("call", f"call_{len(context.log)}_{number}", context.toolbox.tools[0].name, {}) for number in range(n_calls)]
+    calls = [
+        ("call", f"call_{len(context.log)}_{number}", context.toolbox.tools[0].name, {}) for number in range(n_calls)
+    ]
     context.receive(answer(context.provider.wire, f"reply-{len(context.log)}", calls, USAGE), context.request())
     return context
 
 
 def returning(value: Any) -> Tool:
-    return Tool.raw({"name": "give", "description": "Gives.", "parameters": {"type": "object"}}, run=lambda arguments: value)
+    return Tool.raw(
+        {"name": "give", "description": "Gives.", "parameters": {"type": "object"}}, run=lambda arguments: value
+    )
 
 
 def result(context: Context) -> dict[str, Any]:
@@ -97,7 +103,9 @@ def _deep(levels: int) -> Any:
     return value
 
 
-SURROGATES = st.text(st.characters(), max_size=5) | st.sampled_from(["\udce9", "\ud83d\ude00", "a\ud800b", "\0", "\x1b[0m", " "])
+SURROGATES = st.text(st.characters(), max_size=5) | st.sampled_from(
+    ["\udce9", "\ud83d\ude00", "a\ud800b", "\0", "\x1b[0m", " "]
+)
 SPECIAL: dict[str, Any] = {
     "400 digits": 10**400, "5000 digits": 10**5000, "object": object(), "type": int, "function": len, "enum": Level.LOW,
     "odd enum": Level.ODD, "hostile": Hostile(), "error": ValueError("\udce9"), "class": Hostile, "ellipsis": ..., "module": sys,
@@ -110,14 +118,17 @@ LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), SURROGATES, st.binary(max_size=8), st.decimals(), st.complex_numbers(),
     st.datetimes(), st.timedeltas(), st.uuids(), st.fractions(), st.sampled_from(sorted(SPECIAL)).map(lambda name: SPECIAL[name]),
 )  # fmt: skip
-PART_VALUES = SURROGATES | st.sampled_from(["image/png", "aGk=", "https://example.com/a.png", "anthropic_messages", b"\xff", "text/plain"])
+PART_VALUES = SURROGATES | st.sampled_from(
+    ["image/png", "aGk=", "https://example.com/a.png", "anthropic_messages", b"\xff", "text/plain"]
+)
 PARTS = st.lists(
     st.fixed_dictionaries(
         {"type": st.sampled_from(["text", "image", "document", "native", "video"]) | SURROGATES},
         optional={
             "text": SURROGATES, "media_type": PART_VALUES, "data": PART_VALUES, "url": PART_VALUES, "title": SURROGATES,
             "wire": PART_VALUES,
-            "block": st.sampled_from([{}, {"type": "text", "text": "x"}, {"type": "\udce9"}, _deep(150), {"type": "x", "more": _deep(150)}]),
+            "block": st.sampled_from([{}, {"type": "text", "text": "x"}, {"type": "\udce9"}, _deep(150),
+                {"type": "x", "more": _deep(150)}]),
         },
     ),
     min_size=1, max_size=3,
@@ -156,7 +167,9 @@ VALUES = (
 @pytest.mark.parametrize("name", ["anthropic", "chat", "responses", "bedrock", "gemini", "compatible-vllm"])
 @given(st.lists(VALUES, min_size=1, max_size=3), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_any_value_of_a_tool_answers_its_call_and_the_request_can_be_sent(name: str, values: list[Any], has_memory: bool) -> None:
+def test_any_value_of_a_tool_answers_its_call_and_the_request_can_be_sent(
+    name: str, values: list[Any], has_memory: bool
+) -> None:
     memory = Memory(FileMemory("memory://results")) if has_memory else None
     context = asked(name, returning(None), n_calls=len(values), **({"memory": memory} if memory else {}))
     for call, value in zip(context.calls, values, strict=True):
@@ -181,11 +194,12 @@ def test_run_calls_answers_every_call_whatever_its_tool_returns(value: Any) -> N
 def test_names_of_files_that_are_no_text_stay_in_the_loop(tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux lets a file name be any bytes")
-    with open(os.path.join(os.fsencode(tmp_path), b"caf\xe9"), "wb"):
-        pass
-    context = asked("anthropic", returning(os.listdir(tmp_path)))
+    (tmp_path / os.fsdecode(b"caf\xe9")).touch()
+    context = asked("anthropic", returning(os.listdir(tmp_path)))  # noqa: PTH208 - what tools do
     context.result(context.calls[0], context.calls[0].run())
-    assert result(context)["content"] == [{"type": "text", "text": '["caf\\\\udce9"]'}] and not result(context)["is_error"]
+    assert (
+        result(context)["content"] == [{"type": "text", "text": '["caf\\\\udce9"]'}] and not result(context)["is_error"]
+    )
 
 
 @pytest.mark.parametrize("how", ["result", "run", "run_calls", "by id"])
@@ -197,7 +211,9 @@ def test_a_value_without_a_form_is_an_error_for_the_model(how: str) -> None:
     else:
         context.result(call.id if how == "by id" else call, call.run() if how == "run" else object())
     assert result(context)["is_error"]
-    assert result(context)["content"][0]["text"].startswith("The tool ran and its result cannot be sent: it is of type object")
+    assert result(context)["content"][0]["text"].startswith(
+        "The tool ran and its result cannot be sent: it is of type object"
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,7 +223,10 @@ def test_a_value_without_a_form_is_an_error_for_the_model(how: str) -> None:
         ({"type": "image", "url": "cat.png"}, "content[0].url is no URL"),
         ({"type": "document", "media_type": "", "data": "aGk="}, "content[0].media_type is empty"),
         ({"type": "native", "wire": "anthropic_messages", "block": {}}, "content[0].block is empty"),
-        ({"type": "native", "wire": "anthropic_messages", "block": {"type": "x", "more": _deep(120)}}, "content[0] is nested deeper"),
+        (
+            {"type": "native", "wire": "anthropic_messages", "block": {"type": "x", "more": _deep(120)}},
+            "content[0] is nested deeper",
+        ),
     ],
 )
 def test_parts_that_no_provider_takes_are_an_error_for_the_model(part: Any, why: str) -> None:
@@ -257,7 +276,9 @@ def test_results_survive_a_restart(tmp_path: Path) -> None:
     tools = [returning(None)]
 
     def opened() -> Context:
-        return Context.open(folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=64), tools=tools, memory=FileMemory(memory))
+        return Context.open(
+            folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=64), tools=tools, memory=FileMemory(memory)
+        )
 
     with opened() as context:
         asked(context=context, n_calls=len(values))

@@ -134,7 +134,7 @@ def circle() -> list[Any]:
         ([PurePosixPath("caf\udce9")], '["caf\\\\udce9"]'),
         ({1: 4, None: 3, (1, "a"): 5, 0.5: 6, b"k": 7}, '{"1":4,"null":3,"[1,\\"a\\"]":5,"0.5":6,"k":7}'),
         ({1: "a", "1": "b"}, '[["1","a"],["1","b"]]'),
-        ("text".encode(), "text"),
+        (b"text", "text"),
         (bytearray("é".encode()), "é"),
         ({"page": b"x", "raw": b"\xff\x00"}, '{"page":"x","raw":"(2 bytes of binary data)"}'),
         (10**400, "1" + "0" * 400),

@@ -67,6 +67,11 @@ class Server:
         _parameters(place) if isinstance(place, str) else _check_pool(place)
 
     @property
+    def place(self) -> str | Pool:
+        """The connection string, or the pool."""
+        return self._place
+
+    @property
     def is_open(self) -> bool:
         """Whether it was not closed."""
         return self._close.alive

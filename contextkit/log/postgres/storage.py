@@ -83,6 +83,7 @@ class PostgresStorage:
         self.session = _named(session)
         """Whose entries these are."""
         self._server = Server(server)
+        self._notifies = notifies
         self._told = {"session": session, "channel": channel_of(session), "notifies": notifies}
         self._first, self._seen = 0, (-1, GENESIS)
         self._doubt: bytes | None = None
@@ -98,6 +99,10 @@ class PostgresStorage:
             raise UsageError("a session in Postgres is postgresql://user@host/database?session=name, with one session")
         rest = "&".join("".join(parameter) for parameter in given if parameter[0] != "session")
         return cls(f"{base}?{rest}" if rest else base, sessions[0])
+
+    def beside(self, session: str) -> PostgresStorage:
+        """Another session in the same database, over the same pool or on a connection of its own."""
+        return PostgresStorage(self._server.place, session, notifies=self._notifies)
 
     def load(self) -> Iterator[Entry]:
         """What the session holds now; a fork begins with what it shares with its parent. Raises `LogCorrupt` where the chain is broken."""

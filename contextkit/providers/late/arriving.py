@@ -41,7 +41,7 @@ def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox:
     held = [tool for tool in permit.toolbox if tool.name not in apart]
     if not joined and len(held) == len(permit.toolbox):
         return permit
-    return Permit(permit.phases, Toolbox([*held, *joined.values()]))
+    return permit.over(Toolbox([*held, *joined.values()]))
 
 
 def _asked(provider: Provider) -> Asked:

@@ -14,7 +14,7 @@ from contextkit.errors import InvalidTool, UsageError
 from contextkit.log.entry import Entry, Kind
 from contextkit.tools.late.bridge import call_tool, is_bridge, through
 from contextkit.tools.late.search import SEARCH, catalogues
-from contextkit.tools.tool import Tool
+from contextkit.tools.tool import Arguments, Tool
 from contextkit.tools.toolbox import Toolable, Toolbox
 
 _WORDS = "New tools. Call each with {bridge}, its name and arguments that fit its schema:"
@@ -107,13 +107,19 @@ class LateTools:
         """Sequence of the entry that announced a tool. Raises `KeyError`."""
         return self._entries[name]
 
-    def answering(self, name: str, arguments: Mapping[str, Json], toolbox: Toolbox) -> Tool | None:
+    def answering(self, name: str, arguments: Arguments, toolbox: Toolbox) -> Tool | None:
         """The tool that answers a call: of the head, announced, or behind the bridge; None where there is none of that name."""
         own = toolbox[name] if name in toolbox.names else None
         if own is None:
             return self._tools.get(name) or self.found(toolbox).get(name)
-        known = {**self.found(toolbox), **self._tools}
-        return through(known, arguments) if is_bridge(own.definition) and isinstance(arguments, Mapping) else own
+        return through({**self.found(toolbox), **self._tools}, arguments) if is_bridge(own.definition) else own
+
+    def target(self, name: str, arguments: Arguments, toolbox: Toolbox) -> str | None:
+        """The tool that a call of the bridge names; None for a call of any other tool."""
+        if name not in toolbox.names or not is_bridge(toolbox[name].definition) or not isinstance(arguments, Mapping):
+            return None
+        target = arguments.get("name")
+        return target if isinstance(target, str) else None
 
     @property
     def n_found(self) -> int:

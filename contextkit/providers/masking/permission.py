@@ -6,7 +6,9 @@ or forked conversation is in the phase its log says; what a crash kept from bein
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidCall, UsageError
@@ -14,17 +16,31 @@ from contextkit.log.entry import Entry, Kind
 from contextkit.log.turns import Turns
 from contextkit.providers.masking.lowering import NOTHING, Lowered, lower
 from contextkit.providers.provider import Provider
-from contextkit.tools.mask import Permit
+from contextkit.tools.late.bridge import call_tool
+from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer
+from contextkit.tools.tool import Tool
 from contextkit.tools.toolbox import Toolbox
 
 
-def permit_of(phases: Phases | Permit | None, toolbox: Toolbox) -> Permit | None:
-    """A table joined with a toolbox. Raises `UsageError` where they do not fit, or it is no table."""
+def permit_of(phases: Phases | Permit | None, toolbox: Toolbox, limits: Limits = Limits()) -> Permit | None:  # noqa: B008 (frozen)
+    """A table joined with a toolbox. Raises `UsageError` where they do not fit, or it is no table.
+
+    Warns of a table that denies tools of the context's own memory, which the prompt tells the model to call.
+    """
     if not isinstance(phases, Phases | Permit | None):
         raise UsageError(f"phases is a contextkit.Phases, not {type(phases).__name__}")
-    return Permit(phases, toolbox) if isinstance(phases, Phases) else phases
+    if not isinstance(phases, Phases):
+        return phases
+    permit = Permit(phases, toolbox, limits)
+    for phase, names in permit.denied_own().items():
+        warnings.warn(
+            f"phase {phase!r} denies {', '.join(names)}, tools of this context's memory: previews and references tell the model to call "
+            "them, and each such call will be refused; leave them out of deny, or switch that part of the memory off",
+            stacklevel=4,
+        )
+    return permit
 
 
 class Permission:
@@ -69,7 +85,7 @@ class Permission:
         if self.permit is None:
             return None
         if self.phase is None:
-            return "phase", self._body(self.permit, self.permit.phases.start, is_first=True)
+            return "phase", self._body(self.permit, self.permit.start, is_first=True)
         if self._is_stale:
             return "phase", self._body(self.permit, self.phase, is_first=True)
         refused = self._refused(turns) if refuses else None
@@ -82,10 +98,12 @@ class Permission:
         self.permit.phases[name]
         return None if name == self.phase else self._body(self.permit, name, is_first=False)
 
-    def renew(self, phases: Phases | None, toolbox: Toolbox) -> None:
+    def renew(self, phases: Phases | None, toolbox: Toolbox, limits: Limits) -> None:
         """Get ready for an epoch with other tools. Raises `UsageError` where the table does not fit them, or lacks the present phase."""
         table = phases if phases is not None or self.permit is None else self.permit.phases
-        renewed = permit_of(table, toolbox)
+        if phases is not None:
+            limits = replace(limits, known=None, start=None)
+        renewed = permit_of(table, toolbox, limits)
         if renewed is not None and self.phase is not None and self.phase not in renewed.phases:
             raise UsageError(self._unknown(renewed))
         self._renewed = renewed
@@ -93,6 +111,21 @@ class Permission:
     def refusal(self, name: str) -> str | None:
         """Why a call may not be made now, in words for the model; None where it may."""
         return None if self.permit is None or self.phase is None else self.permit.refusal(self.phase, name)
+
+    def denial(self, name: str) -> str | None:
+        """Why a tool may not be called through `call_tool`: its caller could not; None where it may."""
+        is_denied = self.permit is not None and name in self.permit.limits.denied
+        return f"{name!r} may not be called by this agent: the one that spawned it may not call it either" if is_denied else None
+
+    def forbids(self, tool: Tool) -> bool:
+        """Whether a tool of this conversation may not be called now, neither by its name nor, where it came late, through `call_tool`."""
+        if self.permit is None or self.phase is None:
+            return False
+        if tool.name in self.permit.toolbox.names:
+            return self.permit.refusal(self.phase, tool.name) is not None
+        has_bridge = call_tool.name in self.permit.mask(self.phase).allowed
+        allows = self.permit.limits.allows(self.permit.phases[self.phase], tool)
+        return tool.name in self.permit.limits.denied or not (allows or has_bridge)
 
     def lowered(self, provider: Provider, overrides: Mapping[str, Json]) -> Lowered:
         """What the next request says of what may be called."""

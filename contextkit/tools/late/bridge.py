@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from contextkit.canonical import Json
 from contextkit.errors import InvalidCall
-from contextkit.tools.tool import Function, Tool
+from contextkit.tools.tool import Arguments, Function, Tool
 
 _NAME = "call_tool"
 call_tool = Tool.raw({
@@ -32,7 +32,7 @@ def is_bridge(definition: Json) -> bool:
     return bool(definition == call_tool.definition)
 
 
-def through(tools: Mapping[str, Tool], arguments: Mapping[str, Json]) -> Tool:
+def through(tools: Mapping[str, Tool], arguments: Arguments) -> Tool:
     """The bridge, ready to make one call: what runs is the tool that `arguments` name.
 
     Running it raises `InvalidCall`, in words for the model, where there is no such tool, or its arguments do not fit.
@@ -42,6 +42,8 @@ def through(tools: Mapping[str, Tool], arguments: Mapping[str, Json]) -> Tool:
     >>> through({"ping": ping}, asked).run(asked)
     "pong {'n': 1}"
     """
+    if not isinstance(arguments, Mapping):
+        return _bridge(_refusing("call_tool takes a JSON object with name and arguments"))
     name, inner = arguments.get("name"), arguments.get("arguments", {})
     target = tools.get(name) if isinstance(name, str) else None
     if target is None:

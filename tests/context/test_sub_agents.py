@@ -1,0 +1,453 @@
+"""Sub-agents: never allowed more than their caller, with a plan, a log and a lane of their own, and open again after a crash."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contextkit import AnthropicMessages, Context, FileMemory, Ledger, Log, OpenAIResponses, Phase, Phases, Tool
+from contextkit.cache.usage import Usage
+from contextkit.canonical import parse
+from contextkit.errors import LogLocked, UsageError
+from contextkit.memory import Memory
+from contextkit.tools.late import call_tool, tool_search
+from tests.laws.wires import PROVIDERS, answer
+
+USAGE = Usage(10, 0, 0, 0, 5)
+NAMES = ("read_page", "write_page", "deploy", "notes")
+
+
+class Runs:
+    """Tools that remember who ran."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def tool(self, name: str) -> Tool:
+        def run(arguments: Any) -> str:
+            self.names.append(name)
+            return f"{name} ran"
+
+        return Tool.raw({"name": name, "description": f"{name}.", "parameters": {"type": "object"}}, run=run)
+
+    def tools(self, names: Any = NAMES) -> list[Tool]:
+        return [self.tool(name) for name in names]
+
+
+TABLE = Phases(
+    {
+        "read": Phase(allow=["read_page", "notes"], then={"read_page:ok": "write"}),
+        "write": Phase(allow=["read_page", "write_page", "notes"]),
+        "ship": Phase(allow=["*"], by_hand=True),
+    },
+    start="read",
+)
+
+
+def provider() -> Any:
+    return AnthropicMessages("claude-sonnet-5-5", max_tokens=256)
+
+
+def make_call(context: Context, name: str, arguments: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Let the model call a tool and the loop answer; the results."""
+    n = len(context.log)
+    if not any(entry.kind == "user" for entry in context.log) or context.stop == "done":
+        context.user("Go on.")
+    context.receive(
+        answer(
+            context.provider.wire, f"reply-{context.lane}-{n}", [("call", f"call_{n}", name, arguments or {})], USAGE
+        ),
+        context.request(),
+    )
+    for call in context.calls:
+        context.result(call, call.run())
+    return [parse(entry.body) for entry in context.log[n:] if entry.kind == "result"]
+
+
+# Item 1: the mask -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "chat", "responses", "bedrock", "gemini", "compatible-vllm"])
+def test_a_sub_agent_may_not_run_what_its_caller_may_not(wire: str) -> None:
+    runs = Runs()
+    context = Context(PROVIDERS[wire](), tools=runs.tools(), phases=TABLE)
+    for child in (
+        context.spawn("Deploy."),
+        context.spawn("Deploy.", system="You deploy.", tools=runs.tools(["deploy", "read_page"])),
+    ):
+        assert child.phase == "read"
+        [refused] = make_call(child, "deploy")
+        assert refused["is_error"] and runs.names == [] and not child.calls
+        assert not make_call(child, "read_page")[0]["is_error"] and runs.names == ["read_page"]
+        runs.names.clear()
+
+
+def test_phases_of_a_sub_agent_only_narrow() -> None:
+    runs = Runs()
+    context = Context(provider(), tools=runs.tools(), phases=TABLE)
+    child = context.spawn(
+        "Deploy.", phases=Phases({"all": Phase(), "less": Phase(allow=["notes"], by_hand=True)}, "all")
+    )
+    assert child.request().mask.allowed == ("read_page", "notes")
+    assert make_call(child, "deploy")[0]["is_error"] and runs.names == []
+    child.enter("less")
+    assert child.request().mask.allowed == ("notes",)
+    with pytest.raises(UsageError, match="there is no such tool"):
+        context.spawn("x", phases=Phases({"a": Phase(allow=["deplyo"])}, "a"))
+
+
+def test_what_a_caller_enters_later_does_not_reach_its_sub_agents() -> None:
+    runs = Runs()
+    context = Context(provider(), tools=runs.tools(), phases=TABLE)
+    early = context.spawn("Look.")
+    context.enter("ship")
+    late = context.spawn("Ship.")
+    assert make_call(early, "deploy")[0]["is_error"] and not make_call(late, "deploy")[0]["is_error"]
+    assert runs.names == ["deploy"]
+    make_call(early, "read_page")
+    assert early.phase == "write"  # it moves on in the table it inherited, and stays below its caller
+    assert early.request().mask.allowed == ("read_page", "notes")
+    early.enter("ship")
+    assert early.request().mask.allowed == ("read_page", "notes")
+
+
+def test_a_tool_the_caller_does_not_have_is_given_to_the_sub_agent() -> None:
+    runs = Runs()
+    context = Context(provider(), tools=runs.tools(), phases=TABLE)
+    child = context.spawn("Sum up.", tools=runs.tools(["sum_up", "deploy"]))
+    grandchild = child.spawn("Sum up this.", tools=runs.tools(["deploy", "sum_up", "other"]))
+    for agent in (child, grandchild):
+        assert not make_call(agent, "sum_up")[0]["is_error"] and make_call(agent, "deploy")[0]["is_error"]
+    assert runs.names == ["sum_up", "sum_up"]
+    with_own = child.spawn("Sum up.", tools=runs.tools(["deploy", "sum_up"]), phases=Phases({"a": Phase()}, "a"))
+    assert with_own.request().mask.allowed == ("sum_up",)
+
+
+def test_a_sub_agent_does_not_reach_a_denied_tool_through_call_tool_or_a_search() -> None:
+    runs = Runs()
+    phases = Phases({"a": Phase(allow=["notes"])}, "a")
+    context = Context(provider(), tools=[*runs.tools(["deploy", "notes"])], phases=phases)
+    child = context.spawn("x", tools=[call_tool, *runs.tools(["notes"])])
+    child.late_tools(runs.tools(["deploy", "other"]))
+    assert make_call(child, "call_tool", {"name": "deploy", "arguments": {}})[0]["is_error"] and runs.names == []
+    assert not make_call(child, "call_tool", {"name": "other", "arguments": {}})[0]["is_error"] and runs.names == [
+        "other"
+    ]
+    searching = Context(OpenAIResponses("gpt-6.1-sol"), tools=[*runs.tools(["deploy", "notes"])], phases=phases)
+    finder = searching.spawn("x", tools=[tool_search(runs.tools(["deploy"])), *runs.tools(["notes"])])
+    make_call(finder, "tool_search", {"query": "deploy"})
+    assert make_call(finder, "deploy")[0]["is_error"] and runs.names == ["other"]
+
+
+def test_a_late_tool_its_caller_cannot_reach_is_denied() -> None:
+    runs = Runs()
+    context = Context(
+        provider(), tools=[call_tool, *runs.tools(["notes"])], phases=Phases({"a": Phase(allow=["notes"])}, "a")
+    )
+    context.late_tools(runs.tools(["deploy"]))
+    child = context.spawn("x", tools=runs.tools(["deploy"]))
+    assert make_call(child, "deploy")[0]["is_error"] and runs.names == []
+
+
+def test_calls_of_call_tool_without_an_object_are_answered() -> None:
+    context = Context(PROVIDERS["chat"](), tools=[call_tool])
+    context.user("Go.")
+    reply = answer(context.provider.wire, "r", [("call", "c", "call_tool", {})], USAGE)
+    reply["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = "{torn"
+    context.receive(reply, context.request())
+    context.result(context.calls[0], context.calls[0].run())
+    assert b'"is_error":true' in context.log[-1].body
+
+
+names = st.sampled_from(NAMES)
+patterns = st.lists(names | st.just("*"), max_size=3, unique=True)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Phases:
+    """Some phases, each of which a hand may enter; a call may lead to another."""
+    n = draw(st.integers(1, 3))
+    table = {}
+    for number in range(n):
+        allow, deny = draw(patterns), draw(st.lists(names, max_size=2, unique=True))
+        allowed = [name for name in NAMES if (name in allow or "*" in allow) and name not in deny]
+        then = {name: f"p{draw(st.integers(0, n - 1))}" for name in allowed if draw(st.booleans())}
+        table[f"p{number}"] = Phase(allow=allow, deny=deny, then=then, by_hand=True)
+    return Phases(table, draw(st.sampled_from(sorted(table))))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_descendant_runs_what_an_ancestor_forbids(data: st.DataObject) -> None:
+    runs = Runs()
+    root = Context(provider(), tools=runs.tools(), phases=data.draw(tables()), clock=lambda: 0.0)
+    family: list[tuple[Context, frozenset[str]]] = [
+        (root, frozenset())
+    ]  # with the names an ancestor was refused when it branched
+    for _ in range(data.draw(st.integers(1, 8))):
+        context, denied = family[data.draw(st.integers(0, len(family) - 1))]
+        refused = denied | refused_now(context)
+        how = data.draw(
+            st.sampled_from(["spawn", "spawn with tools", "spawn with phases", "fork", "fan_out", "enter", "call"])
+        )
+        if how == "spawn":
+            family.append((context.spawn("Go."), refused))
+        elif how == "spawn with tools":
+            family.append((context.spawn("Go.", tools=runs.tools(data.draw(st.permutations(NAMES)))), refused))
+        elif how == "spawn with phases":
+            family.append((context.spawn("Go.", tools=runs.tools(), phases=data.draw(tables())), refused))
+        elif how == "fork":
+            family.append((context.fork(), denied))
+        elif how == "fan_out":
+            family.extend((branch, denied) for branch in context.fan_out(["a", "b"]))
+        elif how == "enter":
+            target = f"p{data.draw(st.integers(0, 2))}"
+            with suppress(UsageError):  # a phase this table does not have
+                context.enter(target)
+        for agent, forbidden in family:
+            name = data.draw(names)
+            runs.names.clear()
+            make_call(agent, name)
+            assert not forbidden & set(runs.names), (how, name)
+
+
+def refused_now(context: Context) -> frozenset[str]:
+    """Names a context may not call."""
+    copy = context.fork()
+    if not any(entry.kind == "user" for entry in copy.log):
+        copy.user("x")
+    return frozenset(copy.toolbox.names) - frozenset(copy.request().mask.allowed)
+
+
+# Item 13: memory and phases -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allow", [["notes"], []])
+@pytest.mark.parametrize("is_spawned", [False, True])
+def test_the_tools_of_a_memory_may_be_called_in_every_phase(allow: list[str], is_spawned: bool) -> None:
+    runs = Runs()
+    phases = Phases({"a": Phase(allow=allow, by_hand=True), "b": Phase()}, "b")
+    context = Context(provider(), tools=runs.tools(), phases=phases, memory=FileMemory(f"memory://free-{is_spawned}"))
+    context.enter("a")
+    context = context.spawn("Go.") if is_spawned else context
+    context.user("Read.")
+    long = "row\n" * 20_000
+    context.receive(answer(context.provider.wire, "r1", [("call", "c1", "notes", {})], USAGE), context.request())
+    if allow:
+        context.result(context.calls[0], long)
+        told = parse(context.log[-1].body)
+        assert "read_reference" in told["content"][0]["text"]
+        [read] = make_call(context, "read_reference", {"id": told["references"][0]["digest"][:16]})
+        assert not read["is_error"] and read["content"][0]["text"].startswith("row")
+    assert not make_call(context, "todo", {"action": "add", "items": ["x"]})[0]["is_error"]
+    assert not make_call(context, "memory", {"command": "view", "path": "/memories"})[0]["is_error"]
+    assert make_call(context, "deploy")[0]["is_error"] and "deploy" not in runs.names
+
+
+def test_a_phase_denies_a_tool_of_the_memory_by_name_and_is_warned_of() -> None:
+    table = Phases({"a": Phase(allow=["notes"], deny=["todo", "read_reference"])}, "a")
+    with pytest.warns(UserWarning, match="phase 'a' denies read_reference, todo, tools of this context's memory"):
+        context = Context(provider(), tools=Runs().tools(), phases=table, memory=FileMemory("memory://denied"))
+    assert context.user("x") and context.request().mask.allowed == ("notes", "memory")
+    assert make_call(context, "todo", {"action": "add", "items": ["x"]})[0]["is_error"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Context(provider(), tools=Runs().tools(), phases=TABLE, memory=FileMemory("memory://not-denied"))
+    with pytest.warns(UserWarning, match="denies"):
+        context.retool(Runs().tools(), table)
+
+
+def test_a_tool_of_the_caller_that_is_named_like_one_of_the_memory_is_masked() -> None:
+    runs = Runs()
+    context = Context(
+        provider(),
+        tools=runs.tools(["todo", "notes"]),
+        phases=Phases({"a": Phase(allow=["notes"])}, "a"),
+        memory=FileMemory("memory://named"),
+    )
+    assert make_call(context, "todo")[0]["is_error"] and runs.names == []
+
+
+def test_deny_wins_over_allow_and_is_checked() -> None:
+    context = Context(provider(), tools=Runs().tools(), phases=Phases({"a": Phase(deny=["deploy", "write_*"])}, "a"))
+    context.user("x")
+    assert context.request().mask.allowed == ("read_page", "notes")
+    with pytest.raises(UsageError, match="phase 'a' denies 'deplyo', and there is no such tool"):
+        Context(provider(), tools=Runs().tools(), phases=Phases({"a": Phase(deny=["deplyo"])}, "a"))
+    with pytest.raises(UsageError, match="deny is a list"):
+        Phase(deny="deploy")  # type: ignore[arg-type]
+    assert (
+        Phases({"a": Phase(deny=["deploy"])}, "a").mermaid().splitlines()[1].strip() == 'state "a: * but deploy" as a'
+    )
+
+
+def test_a_body_somebody_else_began_has_the_tools_of_its_memory_in_every_phase() -> None:
+    body = {
+        "model": "claude-sonnet-5-5",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "x"}],
+        "tools": [{"name": "notes", "input_schema": {"type": "object"}}],
+    }
+    phases = Phases({"a": Phase(allow=["notes"])}, "a")
+    context = Context.from_messages(
+        provider(), body, tools=Runs().tools(["notes"]), phases=phases, memory=FileMemory("memory://adopted")
+    )
+    assert context.request().mask.allowed == ("notes", "memory", "read_reference", "todo")
+
+
+# Item 14: plan, log and lane ------------------------------------------------------------------------------------------------
+
+
+def test_sub_agents_have_plans_of_their_own_and_the_same_bytes() -> None:
+    memory = Memory(FileMemory("memory://plans"))
+    context = Context(provider(), tools=Runs().tools(), memory=memory)
+    make_call(context, "todo", {"action": "add", "items": ["the caller's"]})
+    one, other = context.spawn("Go."), context.spawn("Go.")
+    for agent in (one, other):
+        make_call(agent, "todo", {"action": "add", "items": ["mine"]})
+    assert [item.text for item in memory.todo.items] == ["the caller's"]
+    bodies = [agent.request().body for agent in (one, other)]
+    assert bodies[0] == bodies[1] and b"agents/" not in bodies[0] and b"Still to do (todo.md, 0 of 1 done)" in bodies[0]
+    assert one.lane != other.lane and one.lane.encode() not in bodies[0]
+    assert {stored.path.split("/")[0] for stored in memory.files.list()} == {"todo.md", "agents"}
+    own = context.spawn("Go.", system="x", memory=FileMemory("memory://elsewhere"))
+    make_call(own, "todo", {"action": "add", "items": ["apart"]})
+    assert own.memory is not None and own.memory.files.read("todo.md") == "- [ ] apart\n"
+
+
+def test_branches_of_a_fan_out_go_on_with_copies_of_the_plan() -> None:
+    memory = Memory(FileMemory("memory://fan-plans"))
+    context = Context(provider(), tools=Runs().tools(), memory=memory)
+    make_call(context, "todo", {"action": "add", "items": ["first"]})
+    for number, branch in enumerate(context.fan_out(2)):
+        make_call(branch, "todo", {"action": "add", "items": [f"branch {number}"]})
+        assert branch.memory is not None and [item.text for item in branch.memory.todo.items] == [
+            "first",
+            f"branch {number}",
+        ]
+    assert [item.text for item in memory.todo.items] == ["first"]
+
+
+def test_lanes_are_unique_and_need_no_clock(tmp_path: Path) -> None:
+    def lanes(folder: Path) -> list[str]:
+        with Context.open(folder, provider(), tools=Runs().tools(), clock=lambda: 1e9) as context:
+            agents = [context.spawn("Go.") for _ in range(3)]
+            nested = agents[0].spawn("Go.")
+            branches = [*context.fan_out(2), *context.fan_out(2)]
+            found = [one.lane for one in (*agents, nested, *branches)]
+            for one in (*agents, nested, *branches):
+                make_call(one, "notes")
+            assert {row.lane for row in context.ledger} >= set(found)
+            return found
+
+    first, again = lanes(tmp_path / "a"), lanes(tmp_path / "a")
+    assert len({*first, *again}) == 2 * 8
+    assert lanes(tmp_path / "b") == first
+
+
+def test_a_sub_agent_is_opened_again_from_its_folder(tmp_path: Path) -> None:
+    runs, folder, files = Runs(), tmp_path / "run", tmp_path / "memory"
+    options: dict[str, Any] = {"tools": runs.tools(), "phases": TABLE, "memory": FileMemory(files)}
+    context = Context.open(folder, provider(), **options)
+    child = context.spawn("Go.")
+    own = context.spawn("Go.", system="You sum up.", tools=runs.tools(["sum_up", "deploy"]))
+    make_call(child, "todo", {"action": "add", "items": ["mine"]})
+    make_call(own, "sum_up")
+    bodies, lanes = [one.request().body for one in (child, own)], [child.lane, own.lane]
+    assert context.agents == lanes
+    context.close()  # as a crash would, but for the locks: what was acknowledged is in the files
+
+    with Context.open(folder, provider(), **options) as again:
+        assert again.agents == lanes and [row.lane for row in again.ledger] == lanes
+        child, own = again.agent(lanes[0]), again.agent(lanes[1], tools=runs.tools(["sum_up", "deploy"]))
+        assert [one.request().body for one in (child, own)] == bodies and (child.lane, own.lane) == tuple(lanes)
+        assert child.memory is not None and [item.text for item in child.memory.todo.items] == ["mine"]
+        runs.names.clear()
+        assert make_call(child, "deploy")[0]["is_error"] and make_call(own, "deploy")[0]["is_error"]
+        assert not make_call(own, "sum_up")[0]["is_error"] and runs.names == ["sum_up"]
+        assert [row.lane for row in again.ledger] == [*lanes, lanes[0], lanes[1], lanes[1]]
+        with pytest.raises(LogLocked):
+            again.agent(lanes[0])
+        with pytest.raises(UsageError, match="there is no sub-agent"):
+            again.agent("agent-99-abc")
+        assert again.spawn("More.").lane not in lanes
+
+    with Context.open(folder / "agents" / lanes[0], provider(), **options) as alone:
+        assert alone.lane == lanes[0] and alone.phase == "read" and len(alone.ledger) == 0
+        assert make_call(alone, "deploy")[0]["is_error"]
+        assert alone.ledger[0].lane == lanes[0]
+
+
+def test_in_memory_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    context = Context(provider(), tools=Runs().tools())
+    make_call(context.spawn("Go."), "notes")
+    assert context.agents == [] and not list(tmp_path.iterdir())
+
+
+def test_a_log_given_by_itself_has_its_agents_beside_it(tmp_path: Path) -> None:
+    with Log.open(tmp_path / "log.jsonl") as log:
+        context = Context(provider(), log=log, ledger=Ledger(), tools=Runs().tools())
+        lane = context.spawn("Go.").lane
+        assert context.agents == [lane] and (tmp_path / "agents" / lane / "log.jsonl").is_file()
+        context.close()
+
+
+def test_a_task_that_is_none_leaves_no_folder(tmp_path: Path) -> None:
+    with Context.open(tmp_path / "run", provider(), tools=Runs().tools()) as context:
+        with pytest.raises(UsageError):
+            context.spawn("")
+        assert context.agents == []
+        context.spawn("Go.")
+        assert len(context.agents) == 1
+
+
+# All of it together ---------------------------------------------------------------------------------------------------------
+
+
+def test_spawn_memory_phases_late_tools_and_compaction_together(tmp_path: Path) -> None:
+    runs = Runs()
+    phases = Phases({"a": Phase(allow=["notes", "call_tool"]), "b": Phase(by_hand=True)}, "a")
+    options: dict[str, Any] = {
+        "tools": [call_tool, *runs.tools()],
+        "phases": phases,
+        "memory": FileMemory(tmp_path / "memory"),
+    }
+    with Context.open(tmp_path / "run", provider(), **options) as context:
+        context.late_tools(runs.tools(["late"]))
+        child = context.spawn("Go.")
+        child.late_tools(runs.tools(["late", "later"]))
+        assert make_call(child, "deploy")[0]["is_error"]
+        assert not make_call(child, "call_tool", {"name": "later", "arguments": {}})[0]["is_error"]
+        make_call(child, "todo", {"action": "add", "items": ["mine"]})
+        child.user("More.")
+        child.receive(answer(child.provider.wire, "big", [("call", "big", "notes", {})], USAGE), child.request())
+        child.result(child.calls[0], "row\n" * 20_000)
+        child.receive(answer(child.provider.wire, "said", [("text", "Done so far.")], USAGE), child.request())
+        child.compact("So far.")
+        child.user("Go on.")
+        assert child.phase == "a" and child.request().mask.allowed == (
+            "call_tool",
+            "notes",
+            "memory",
+            "read_reference",
+            "todo",
+        )
+        assert make_call(child, "deploy")[0]["is_error"] and runs.names == ["later"]
+        for branch in child.fan_out(["one", "two"]):
+            assert make_call(branch, "deploy")[0]["is_error"]
+            assert not make_call(branch, "todo", {"action": "done", "numbers": [1]})[0]["is_error"]
+        assert child.memory is not None and [item.state for item in child.memory.todo.items] == ["open"]
+        side = child.summarising()
+        side.receive(answer(side.provider.wire, "sum", [("text", "All.")], USAGE), side.request())
+        child.compact(side)
+        child.user("And now?")
+        json.loads(child.request().body)
+        assert make_call(child, "deploy")[0]["is_error"] and "deploy" not in runs.names
