@@ -18,7 +18,6 @@ from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.errors import ContextKitError, StorageError
-from contextkit.ledger.bodies.secrets import redacted
 from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.recorder import Recorder
@@ -26,6 +25,7 @@ from contextkit.lint.guard.recording import Recording
 from contextkit.models import model_named
 from contextkit.providers import PARSERS
 from contextkit.providers.stateful.histories import named_in
+from contextkit.redact import redact
 from contextkit.simulator.reference import reference_cache
 
 
@@ -99,7 +99,7 @@ class Noting(Recording):
 
     def _write_down(self, exchange: Exchange, body: bytes, noted: _Noted | None) -> None:
         if noted is None:
-            self._recorder.record(replace(exchange, prompt=Bodies(redacted(body))))
+            self._recorder.record(replace(exchange, prompt=Bodies(redact(body))))
         else:
             self._recorder.record(replace(exchange, predicted=noted.predicted), noted.prompt, noted.entries)
 

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from contextkit.errors import UsageError
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.ledger.ledger import HEADER
 from contextkit.ledger.row import Record, encode
+from contextkit.private_files import private_opener
+from contextkit.redact import redact
 
 
 def written(records: Iterable[Record], to: str) -> int:
-    """Write `records` to the file `to`, request bodies too where they were recorded; gives how many calls there are.
+    """Write `records` to the file `to`, request bodies too where they were recorded, secrets covered; gives how many calls there are.
 
     Raises `UsageError` where that file is there already. What was begun and not ended is taken away again.
     """
@@ -25,13 +28,20 @@ def written(records: Iterable[Record], to: str) -> int:
     if path.exists():
         raise UsageError(f"{to} is there already; name a new file, or remove it first")
     try:
-        with part.open("wb") as file:
+        with open(part, "wb", opener=private_opener) as file:
             file.write(HEADER)
             for record in records:
                 n += isinstance(record, Exchange)
-                file.write(encode(record) + b"\n")
+                file.write(encode(_redacted(record)) + b"\n")
         os.replace(part, path)  # noqa: PTH105 - whole or not at all
     finally:
         part.unlink(missing_ok=True)
     return n
 
+
+
+def _redacted(record: Record) -> Record:
+    """`record` with the secrets of its body covered."""
+    if isinstance(record, Exchange) and isinstance(record.prompt, Bodies):
+        return replace(record, prompt=replace(record.prompt, request=redact(record.prompt.request)))
+    return record

@@ -23,9 +23,10 @@ from contextkit.ledger.summary import Tally
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.guard.conversations import Conversations
 from contextkit.lint.guard.guard import Guard, Passage
-from contextkit.lint.guard.recording import Recording, redacted
+from contextkit.lint.guard.recording import Recording
 from contextkit.lint.guard.tell import Teller
 from contextkit.lint.guard.wire.failure import type_of
+from contextkit.redact import redact
 from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended, Passed
 from contextkit.server.proxy.repairs.splices import undo_of
 
@@ -85,7 +86,7 @@ class Judging:
 
     def departed(self, call: Departed) -> None:
         """A call was passed on: compare it with the one before it."""
-        body = redacted(_plain(call.body, call.encoding))
+        body = redact(_plain(call.body, call.encoding))
         self._now, self._findings = call.at, []
         passage = self._guard.leaving("POST", call.path, body) or self._elsewhere.left(call, body)
         findings = self._findings if isinstance(passage, Passage) else list(passage.findings)
@@ -95,7 +96,7 @@ class Judging:
         """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""
         if request.method in _LOOKS_UP:
             return None
-        told = replace(request, path=redacted(request.path[:MOST_PATH].encode()).decode("utf-8", "replace"))
+        told = replace(request, path=redact(request.path[:MOST_PATH].encode()).decode("utf-8", "replace"))
         self._n_passed += 1
         self._record(Remark("passed", self._run, str(told)))
         return canonical({"passed": {**asdict(told), "text": str(told)}})
@@ -109,7 +110,7 @@ class Judging:
         whole = exchange.prompt.request if isinstance(exchange.prompt, Bodies) else begun.body
         is_as_sent = bool(remarks) or whole is begun.body  # what was repaired is told by its places in the body that was sent
         said, self._rows.remarks = self._rows.remarks, []
-        self._record(*said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redacted(whole))))
+        self._record(*said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redact(whole))))
         self._pending.extend([*said, replace(exchange, prompt=None)])
         seen = next(self._judged)
         self._tally.add(seen)
@@ -191,7 +192,7 @@ MOST_PATH = 200
 
 def _undo(begun: _Open) -> str:
     """What was done, and the pieces that make the client's own body again of the one that was sent."""
-    return undo_of(redacted(begun.call.before or b""), begun.call.shared, begun.call.repairs)
+    return undo_of(redact(begun.call.before or b""), begun.call.shared, begun.call.repairs)
 
 
 _ERROR_EVENT = b'"type":"error"'

@@ -10,12 +10,10 @@ import warnings
 from dataclasses import replace
 
 from contextkit.errors import StorageError, UsageError
-from contextkit.ledger.bodies.secrets import redacted
 from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.row import Record
-
-__all__ = ["Recording", "redacted"]
+from contextkit.redact import redact
 
 
 class Recording:
@@ -35,7 +33,7 @@ class Recording:
         A process that was forked, as workers of web servers are, opens the file for itself; so does everybody when the file was rotated.
         """
         if self._ledger is not None:
-            self._write(replace(exchange, prompt=Bodies(redacted(body))))
+            self._write(replace(exchange, prompt=Bodies(redact(body))))
 
     def remark(self, remark: Remark) -> None:
         """Append what is known of an exchange, in front of it; a disk that fails is told as in `keep`."""

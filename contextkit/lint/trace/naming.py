@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from contextkit.ledger.bodies.secrets import redacted
 from contextkit.ledger.exchange import Exchange
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.trace.compare import reach_of
 from contextkit.lint.trace.rule import Change, Evidence, On, RequestRule, Sent, Step
+from contextkit.redact import redact
 
 UNREADABLE, UNNAMED = "CK000", "CK001"
 """A body that cannot be read; a break that no rule knows."""
@@ -130,11 +130,11 @@ def _window(body: bytes, offset: int) -> bytes:
     """The bytes around a place; what a secret that begins or ends outside has inside is covered, too."""
     start, stop = max(0, offset - WINDOW), offset + WINDOW
     first = max(0, start - _SECRET)
-    return redacted(body[first : stop + _SECRET])[start - first : stop - first]
+    return redact(body[first : stop + _SECRET])[start - first : stop - first]
 
 
 def _covered(text: str) -> str:
-    return redacted(text.encode("utf-8", "replace")).decode() if text else text
+    return redact(text.encode("utf-8", "replace")).decode() if text else text
 
 
 def agreement(finding: Finding, hazard: Hazard) -> Agreement:

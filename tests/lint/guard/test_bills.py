@@ -20,9 +20,9 @@ from contextkit import Ledger, watch
 from contextkit.cache.usage import Usage
 from contextkit.cli.main import cli
 from contextkit.ledger.exchange import Bodies, Remark
-from contextkit.lint.guard.recording import redacted
 from contextkit.lint.guard.tell import described
 from contextkit.lint.guard.wire.bill import bytes_of
+from contextkit.redact import redact
 from contextkit.server import LocalServer
 from tests.lint.guard.talk import CLAUDE, GPT, HAZARDS, HEAD, Talk, Told
 
@@ -230,7 +230,7 @@ SECRETS = {
 @pytest.mark.parametrize("secret", SECRETS, ids=SECRETS.values())
 def test_a_secret_is_covered_and_every_offset_stays(secret: str) -> None:
     body = json.dumps({"text": f"before {secret} after", "next": "kept"}).encode()
-    covered = redacted(body)
+    covered = redact(body)
     assert len(covered) == len(body) and covered != body
     fields = json.loads(covered)
     assert fields["next"] == "kept" and fields["text"].startswith(f"before {SECRETS[secret]}*") and fields["text"].endswith(" after")
@@ -238,7 +238,7 @@ def test_a_secret_is_covered_and_every_offset_stays(secret: str) -> None:
 
 @pytest.mark.parametrize("text", ["the sk-learn package", "a Bearer of news", "AKIA is short", "ghost", "ask-me-anything-about-this-topic"])
 def test_what_only_looks_like_a_secret_is_kept(text: str) -> None:
-    assert redacted(json.dumps(text).encode()) == json.dumps(text).encode()
+    assert redact(json.dumps(text).encode()) == json.dumps(text).encode()
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -11,10 +11,10 @@ from collections import OrderedDict
 from contextkit.layout.divergence import Divergence, divergence
 from contextkit.layout.layout import Layout
 from contextkit.ledger.bodies.reading import read_body
-from contextkit.ledger.bodies.secrets import redacted
 from contextkit.ledger.exchange import Bodies
 from contextkit.ledger.judged import Judged
 from contextkit.ledger.misses import measured
+from contextkit.redact import redact
 
 MOST_BYTES = 64 << 20
 """Bodies kept, all lanes together."""
@@ -61,7 +61,7 @@ def _sides(before: bytes, now: bytes, provider: str, model: str) -> Sides | None
 
 def _quoted(layout: Layout, found: Divergence) -> str:
     """The block around the place; secrets go before it is cut, as half of one looks like none."""
-    body = redacted(layout.track.body(found.segment)) if found.segment < layout.n else b""
+    body = redact(layout.track.body(found.segment)) if found.segment < layout.n else b""
     first, last = max(0, found.offset - BEFORE), found.offset + BEHIND
     text = body[first:last].decode("utf-8", "replace").strip("\ufffd")
     return ("…" if first else "") + text + ("…" if last < len(body) else "") if text else ""
