@@ -8,7 +8,7 @@ A few kilobytes of gzip can decode to gigabytes. The limit is therefore checked 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from inspect import isclass
 from typing import Any
@@ -250,24 +250,3 @@ _CODINGS: dict[str, Callable[[], Any]] = {
     "zstd": _Zstd,
 }
 _ALIASES = {"x-gzip": "gzip", "x-deflate": "deflate", "brotli": "br", "x-zstd": "zstd", "x-br": "br"}
-
-
-def sniffed(body: bytes) -> str:
-    """The coding of a body that is compressed though no header says so; empty if it is none of those that can be recognized.
-
-    >>> sniffed(bytes.fromhex("1f8b0800")), sniffed(b'{"model":"m"}')
-    ('gzip', '')
-    """
-    return next((name for sign, name in _SIGNS if body.startswith(sign)), "")
-
-
-_SIGNS = ((b"\x1f\x8b\x08", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
-
-
-def joined(values: Iterable[bytes]) -> str:
-    """One header value of several header lines of the same name (RFC 9110, section 5.3).
-
-    >>> joined([b"gzip", b" br "])
-    'gzip, br'
-    """
-    return ", ".join(value.decode("latin-1").strip() for value in values)

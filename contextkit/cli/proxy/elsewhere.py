@@ -23,7 +23,6 @@ from contextkit.ledger.exchange import Bodies, Exchange
 from contextkit.lint.finding import Finding
 from contextkit.lint.guard.breaks import broken, catalogue, step_of
 from contextkit.lint.guard.pasts import fields_of
-from contextkit.lint.guard.wire.bill import bytes_of
 from contextkit.lint.trace.cut import cut
 from contextkit.lint.trace.rule import Sent
 from contextkit.providers.stateful.histories import named_in
@@ -131,12 +130,8 @@ def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]
 
 
 def heard(call: Ended) -> Answer | None:
-    """What a response says, None where it says nothing that can be read."""
-    decode = bytes_of("openai_chat", "", call.encoding).decode
-    try:
-        text = decode(call.body) if decode and call.body else b""
-    except Exception:  # noqa: BLE001 - every decoder has errors of its own; a body that cannot be read tells nothing
-        return None
+    """What a response says, decoded as it is; None where it says nothing that can be read."""
+    text = call.body
     if not call.content_type.startswith(_BINARY):
         return answer_of(text.decode("utf-8", "replace"))
     answer, exception = answer_of(list(amazon_events(text))), _EXCEPTION.search(text)

@@ -15,6 +15,7 @@ from contextkit.errors import StorageError
 from contextkit.ledger.ledger import HEADER, check_header
 from contextkit.ledger.row import Record, encode
 from contextkit.log.storage import folder_at
+from contextkit.private_files import private_opener
 
 _WINDOW = 1 << 16
 
@@ -27,7 +28,7 @@ class Journal:
         self.path = folder_at(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = FileIO(self.path, "a+b")
+            self._file = FileIO(self.path, "a+b", opener=private_opener)
         except OSError as fault:
             raise StorageError(f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write") from fault
         try:
@@ -85,7 +86,7 @@ class Journal:
         if not tail:
             return
         aside = Path(f"{self.path}.torn")
-        with aside.open("ab") as beside:
+        with open(aside, "ab", opener=private_opener) as beside:
             beside.write(tail)
         self._file.truncate(good)
         warnings.warn(f"{self.path} ended in an unfinished line: {len(tail)} bytes set aside in {aside}", stacklevel=4)

@@ -6,15 +6,17 @@ however long they look, no byte waits. Secrets are covered before anything else 
 
 from __future__ import annotations
 
-import zlib
-from collections import Counter, deque
+import re
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from secrets import token_hex
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.cli.proxy.elsewhere import Elsewhere, Followed, bill_of, billed_by, heard
 from contextkit.cli.proxy.journal import Journal
+from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import NotSerialisable
 from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.judged import Judged, judged
@@ -26,7 +28,7 @@ from contextkit.lint.guard.guard import Guard, Passage
 from contextkit.lint.guard.recording import Recording
 from contextkit.lint.guard.tell import Teller
 from contextkit.lint.guard.wire.failure import type_of
-from contextkit.redact import redact
+from contextkit.redact import redact, redact_path, redact_text
 from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended, Passed
 from contextkit.server.proxy.repairs.splices import undo_of
 
@@ -79,6 +81,7 @@ class Judging:
         self._guard = Guard(Teller(self._found, "contextkit"), self._rows, clock=lambda: self._now, conversations=kept)
         self._elsewhere = Elsewhere(self._run, upstream)
         self._under_way: dict[int, _Open] = {}
+        self._credentials: OrderedDict[str, None] = OrderedDict()
         self._pending: deque[Record] = deque()
         self._judged = judged(_drained(self._pending))
         self._tally = Tally()
@@ -86,7 +89,7 @@ class Judging:
 
     def departed(self, call: Departed) -> None:
         """A call was passed on: compare it with the one before it."""
-        body = redact(_plain(call.body, call.encoding))
+        body = redact(request_text(call.body, call.encoding), self._covering(call))
         self._now, self._findings = call.at, []
         passage = self._guard.leaving("POST", call.path, body) or self._elsewhere.left(call, body)
         findings = self._findings if isinstance(passage, Passage) else list(passage.findings)
@@ -96,7 +99,7 @@ class Judging:
         """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""
         if request.method in _LOOKS_UP:
             return None
-        told = replace(request, path=redact(request.path[:MOST_PATH].encode()).decode("utf-8", "replace"))
+        told = replace(request, path=redact_path(request.path, self._credentials)[:MOST_PATH])
         self._n_passed += 1
         self._record(Remark("passed", self._run, str(told)))
         return canonical({"passed": {**asdict(told), "text": str(told)}})
@@ -105,12 +108,14 @@ class Judging:
         """It is over: record it; gives one line of JSON about it."""
         begun = self._under_way.pop(call.number)
         self._findings = begun.findings
-        exchange = self._row(begun, call)
-        remarks = [Remark("repair", exchange.id, _undo(begun))] if begun.call.before is not None else []
+        known = self._covering(begun.call, call)
+        exchange = _redacted(self._row(begun, _readable(call, known)), known)
+        remarks = [Remark("repair", exchange.id, self._undo(begun))] if begun.call.before is not None else []
         whole = exchange.prompt.request if isinstance(exchange.prompt, Bodies) else begun.body
         is_as_sent = bool(remarks) or whole is begun.body  # what was repaired is told by its places in the body that was sent
-        said, self._rows.remarks = self._rows.remarks, []
-        self._record(*said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redact(whole))))
+        said = [replace(remark, about=exchange.id, text=redact_text(remark.text, known)) for remark in self._rows.remarks]
+        self._rows.remarks = []
+        self._record(*said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redact(whole, known))))
         self._pending.extend([*said, replace(exchange, prompt=None)])
         seen = next(self._judged)
         self._tally.add(seen)
@@ -126,6 +131,19 @@ class Judging:
                          "passed": self._n_passed})  # fmt: skip
         if self._journal is not None:
             self._journal.close()
+
+    def _covering(self, *calls: Departed | Ended) -> tuple[str, ...]:
+        """The credentials of calls and of those before them: one that a client has changed stays covered in its prompt."""
+        for value in (value for call in calls for value in call.credentials):
+            self._credentials[value] = None
+            self._credentials.move_to_end(value)
+            if len(self._credentials) > MOST_CREDENTIALS:
+                self._credentials.popitem(last=False)
+        return tuple(self._credentials)
+
+    def _undo(self, begun: _Open) -> str:
+        """What was done, and the pieces that make the client's own body again of the one that was sent."""
+        return undo_of(redact(begun.call.before or b"", self._covering(begun.call)), begun.call.shared, begun.call.repairs)
 
     def _found(self, finding: Finding) -> None:
         self._findings.append(finding)
@@ -175,14 +193,58 @@ def _drained(pending: deque[Record]) -> Iterator[Record]:
         yield pending.popleft()
 
 
-def _plain(body: bytes, encoding: str) -> bytes:
-    """A compressed body as text, where it is gzip or deflate and not too large; else as it is."""
-    if encoding not in ("gzip", "deflate"):
-        return body
+MOST_CREDENTIALS = 32
+"""Credentials that are covered in every body, the latest seen."""
+
+
+def request_text(body: bytes, encoding: str) -> bytes:
+    """The text of a request body; of one that cannot be decoded, or is no text, a JSON object with its size and its digest.
+
+    Secrets cannot be found in what is not decoded, so it is never recorded.
+    """
     try:
-        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, MOST_BYTES)
-    except zlib.error:
-        return body
+        text = decoded(body, encoding, MOST_BYTES)
+        return text if _is_text(text) else _undecoded(body, "not text")
+    except UndecodableBody as fault:
+        return _undecoded(body, str(fault))
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether it is UTF-8 without control characters, as JSON is: no compressed bytes, no UTF-16."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return _CONTROL.search(body) is None
+
+
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def _undecoded(body: bytes, why: str) -> bytes:
+    return canonical({"contextkit_undecoded": {"bytes": len(body), "sha256": sha256(body).hexdigest(), "reason": why}})
+
+
+def _readable(call: Ended, known: tuple[str, ...]) -> Ended:
+    """`call` with its body decoded and redacted, as far as it came. A body that cannot be decoded is left out: of it nothing is read."""
+    try:
+        text = decoded(call.body, call.encoding, MOST_BYTES, is_partial=bool(call.error))
+    except UndecodableBody:
+        return replace(call, body=b"", encoding=UNREADABLE)
+    # Amazon's binary events carry checksums: what is read from them is redacted instead
+    return replace(call, body=redact(text, known) if _is_text(text) else text, encoding="")
+
+
+UNREADABLE = "undecodable"
+"""Stands for the encoding of a response that was not decoded."""
+
+
+def _redacted(row: Exchange, known: tuple[str, ...]) -> Exchange:
+    """`row` with its names redacted: they come from the response or the address."""
+    return replace(
+        row, id=redact_text(row.id, known), model=redact_text(row.model, known), session=redact_text(row.session, known),
+        lane=redact_text(row.lane, known), error=redact_text(row.error, known) if row.error else row.error,
+    )  # fmt: skip
 
 
 _LOOKS_UP = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -190,17 +252,12 @@ MOST_PATH = 200
 """Characters of a path that are told."""
 
 
-def _undo(begun: _Open) -> str:
-    """What was done, and the pieces that make the client's own body again of the one that was sent."""
-    return undo_of(redact(begun.call.before or b""), begun.call.shared, begun.call.repairs)
-
-
 _ERROR_EVENT = b'"type":"error"'
 
 
 def _error(told: str | None, call: Ended) -> str | None:
     """Why it did not end well: the provider's own type of error where it said one, at which a client may leave before the provider does."""
-    text = _plain(call.body, call.encoding)
+    text = call.body
     if call.status >= 400:
         return _type_of(text) or str(call.status)
     last = text.rfind(_ERROR_EVENT) if told in ("cut", "aborted") else -1

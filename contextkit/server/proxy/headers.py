@@ -45,6 +45,15 @@ def for_provider(headers: Iterable[tuple[bytes, bytes]], host: bytes, length: in
     return [(b"Host", host), *rest, *framing, *switch]
 
 
+def encoding_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """`Content-Encoding`, of several lines as one list; empty for none.
+
+    >>> encoding_of([(b"Content-Encoding", b"gzip"), (b"content-encoding", b"br")])
+    'gzip, br'
+    """
+    return ", ".join(value.decode("latin-1").strip() for key, value in headers if key.lower() == b"content-encoding")
+
+
 def value_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
     """The first value under a lower-case name, empty where there is none."""
     return next((value for key, value in headers if key.lower() == name), b"")

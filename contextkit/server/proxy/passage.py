@@ -1,13 +1,14 @@
 """What a proxy tells of a call that passed through it, and who is told.
 
-Takes nothing from headers but what the body's reading needs: keys and cookies never reach an observer.
+Of headers an observer gets what decoding the body needs, and the credentials, so that it can cover them in bodies. It keeps them in memory
+only. Paths are redacted before they get here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 PATHS: Mapping[str, str] = {
@@ -63,7 +64,7 @@ class Departed:
     wire: str
     """Its endpoint."""
     path: str
-    """As asked, without the query."""
+    """As asked, redacted, without the query."""
     encoding: str
     """`Content-Encoding` of its body, empty for none."""
     body: bytes
@@ -76,6 +77,8 @@ class Departed:
     """What both bodies have in common, in the order of the client's."""
     at: float
     """When, seconds since 1970."""
+    credentials: tuple[str, ...] = field(default=(), repr=False)
+    """Of its headers and its query, to be covered wherever they stand; never to be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,10 @@ class Ended:
     ended_at: float
     """When no more was to come."""
     error: str
-    """`cut` where the provider stopped in the middle, `aborted` where the client did, `unreachable` where no response came, else empty."""
+    """`cut` where the provider stopped in the middle, `aborted` where the client did, `unreachable` where no response came,
+    `timeout` where none came in time, else empty."""
+    credentials: tuple[str, ...] = field(default=(), repr=False)
+    """Of the response's headers (`Set-Cookie`), as in `Departed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class Passed:
     method: str
     """`POST`."""
     path: str
-    """As asked, without the query, which may hold a key."""
+    """As asked, redacted, without the query."""
     status: int
     """Of the response; 0 where none came."""
     n_sent: int

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import cached_property
 from typing import Any
 
 import h11
 
+from contextkit.redact import credentials_of, redact_path, redact_text
 from contextkit.server.proxy.account import Account
-from contextkit.server.proxy.headers import for_provider, passed_on, value_of
+from contextkit.server.proxy.headers import encoding_of, for_provider, passed_on, value_of
 from contextkit.server.proxy.link import Link
 from contextkit.server.proxy.passage import MOST_BYTES, Departed, Observer, Passed, Repair, Repaired, wire_of
 from contextkit.server.proxy.pump import Pump, tunnel
@@ -72,22 +74,29 @@ class Relay:
 
     def _repaired(self, body: bytes) -> Repaired | None:
         """None also for a body that is compressed, or that a signature covers (Amazon's SigV4)."""
-        encoding, proof = (value_of(self._request.headers, name) for name in (b"content-encoding", b"authorization"))
-        is_open = encoding in (b"", b"identity") and not proof.startswith(b"AWS4-")
+        encoding, proof = encoding_of(self._request.headers), value_of(self._request.headers, b"authorization")
+        is_open = encoding.lower() in ("", "identity") and not proof.startswith(b"AWS4-")
         return self._repair(self._wire, body) if self._repair is not None and is_open else None
 
     def _departed(self, number: int, body: bytes, repaired: Repaired | None) -> Departed:
-        encoding = value_of(self._request.headers, b"content-encoding").decode("latin-1")
+        encoding = encoding_of(self._request.headers)
         sent, names, shared = (repaired.body, repaired.names, repaired.shared) if repaired else (body, (), ())
-        return Departed(number, self._wire, self._path, encoding, sent, body if repaired else None, names, shared, time.time())
+        return Departed(number, self._wire, self._path, encoding, sent, body if repaired else None, names, shared, time.time(),
+                        self._credentials)  # fmt: skip
 
     def _passing(self, number: int) -> Passed:
         """Anything else, of which nothing is known yet but what it asks for."""
         return Passed(number, self._request.method.decode("ascii"), self._path, 0, 0, 0, self._at, self._at, "")
 
-    @property
+    @cached_property
+    def _credentials(self) -> tuple[str, ...]:
+        return credentials_of(self._request.headers, self._target) if self._observer is not None else ()
+
+    @cached_property
     def _path(self) -> str:
-        return self._target.partition(b"?")[0].decode("latin-1")
+        """Without the query, redacted."""
+        path = self._target.partition(b"?")[0].decode("latin-1")
+        return redact_path(path, self._credentials) if self._observer is not None else path
 
     async def _passed(self, body: bytes, *, is_whole: bool, is_longer: bool, is_again: bool = False) -> bool:
         """Whether a response came; False where it may be asked for once more.
@@ -113,7 +122,7 @@ class Relay:
         try:
             return await self._upstream.link(is_new=is_new)
         except OSError as fault:
-            raise Unreachable(f"{self._upstream.url} cannot be reached ({in_words(fault)})") from fault
+            raise Unreachable(f"{self._upstream.shown} cannot be reached ({in_words(fault)})") from fault
 
     async def _exchanged(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
         headers = for_provider(self._request.headers.raw_items(), self._upstream.host, len(body) if is_longer else None)
@@ -152,7 +161,7 @@ class Relay:
         try:
             head = await self._head(link)
         except _BROKEN as fault:
-            raise Unreachable(f"{self._upstream.url} closed the connection before it answered ({in_words(fault)})") from fault
+            raise Unreachable(f"{self._upstream.shown} closed the connection before it answered ({in_words(fault)})") from fault
         if type(head) is h11.InformationalResponse:
             self._client.send(h11.InformationalResponse(status_code=101, headers=_switching(head), reason=head.reason))
             self._account.began(101, [])
@@ -198,4 +207,4 @@ def _origin_form(target: bytes) -> bytes:
 def in_words(fault: BaseException) -> str:
     """What went wrong in few words, never without any; h11 quotes the header it stumbles over behind a colon, which may be a key."""
     text = str(fault)
-    return (text.partition(":")[0] if isinstance(fault, h11.ProtocolError) else text) or type(fault).__name__
+    return redact_text(text.partition(":")[0] if isinstance(fault, h11.ProtocolError) else text) or type(fault).__name__

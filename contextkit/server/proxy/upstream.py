@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from contextkit.errors import MissingExtra, UsageError
+from contextkit.redact import redact_path, redact_text
 
 try:
     import h11
@@ -39,14 +40,16 @@ class Upstream:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as fault:
-            raise UsageError(f"--upstream {url!r} is not a URL ({fault})") from None
+            raise UsageError(f"--upstream {redact_path(url)!r} is not a URL ({redact_text(str(fault))})") from None
         if parts.query or parts.fragment or parts.username or parts.password:  # which may be secret: they are not said again
             raise UsageError("--upstream takes scheme, host and path alone: keys, names and queries are the client's to send")
         if parts.scheme not in _PORTS or not parts.hostname:
-            raise UsageError(f"--upstream {url!r}: give scheme and host of a provider, such as https://api.anthropic.com")
+            raise UsageError(f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com")
         self.name, self._port, self._tls = parts.hostname, port or _PORTS[parts.scheme], _trust(ca) if parts.scheme == "https" else None
         self.url = url.rstrip("/")
         """As given."""
+        self.shown = redact_path(self.url)
+        """As it may be shown: a path may hold a key."""
         self.host = parts.netloc.encode("idna" if not parts.netloc.isascii() else "ascii")
         """What requests name as their host."""
         self.prefix = parts.path.rstrip("/").encode()

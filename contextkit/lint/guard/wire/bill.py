@@ -6,14 +6,12 @@ only the unfinished line and the few events that carry a bill are kept.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
+from contextkit.content_encoding import Decoder, UndecodableBody, codings_of
 from contextkit.errors import NotSerialisable
 from contextkit.lint.guard.wire.failure import type_of
 from contextkit.providers.anthropic import reply as messages_reply
@@ -105,7 +103,7 @@ class Bytes:
             return
         try:
             text = self.decode(chunk)
-        except Exception:  # noqa: BLE001 - every decoder has errors of its own; what the caller makes of the bytes is the caller's
+        except UndecodableBody:  # what the caller makes of the bytes is the caller's
             self.decode = None
             return
         (self._lines if self.is_stream else self._gather)(text)
@@ -159,51 +157,11 @@ def _known(counters: Json) -> dict[str, Json]:
 
 def bytes_of(wire: str, content_type: str, encoding: str) -> Bytes:
     """A reader for a response of `wire` with these two headers."""
-    return Bytes(READINGS[wire], content_type.startswith("text/event-stream"), _decoder(encoding.strip().lower()))
-
-
-def _deflate() -> Callable[[bytes], bytes]:
-    """With or without zlib's header: senders do both."""
-    state: dict[str, Any] = {}
-
-    def decode(chunk: bytes) -> bytes:
-        if chunk and not state:
-            state["z"] = zlib.decompressobj() if chunk[0] & 0x0F == 8 else zlib.decompressobj(-zlib.MAX_WBITS)
-        return bytes(state["z"].decompress(chunk)) if chunk else b""
-
-    return decode
-
-
-def _brotli() -> Callable[[bytes], bytes]:
-    try:
-        made = import_module("brotli").Decompressor()
-    except ImportError:
-        made = import_module("brotlicffi").Decompressor()
-    decode: Callable[[bytes], bytes] = getattr(made, "process", None) or made.decompress
-    return decode
-
-
-def _zstd() -> Callable[[bytes], bytes]:
-    try:
-        decode: Callable[[bytes], bytes] = import_module("compression.zstd").ZstdDecompressor().decompress
-    except ImportError:
-        decode = import_module("zstandard").ZstdDecompressor().decompressobj().decompress
-    return decode
-
-
-_DECODERS: Mapping[str, Callable[[], Callable[[bytes], bytes]]] = {
-    "": lambda: lambda chunk: chunk,
-    "identity": lambda: lambda chunk: chunk,
-    "gzip": lambda: zlib.decompressobj(zlib.MAX_WBITS | 16).decompress,
-    "deflate": _deflate,
-    "br": _brotli,
-    "zstd": _zstd,
-}
-"""`Content-Encoding` → how to undo it, piece by piece; the SDKs ask only for what is installed."""
+    return Bytes(READINGS[wire], content_type.startswith("text/event-stream"), _decoder(encoding))
 
 
 def _decoder(encoding: str) -> Callable[[bytes], bytes] | None:
     try:
-        return _DECODERS[encoding]() if encoding in _DECODERS else None
-    except ImportError:
-        return None  # the HTTP client cannot read it either
+        return Decoder(encoding, MOST_BYTES).feed if codings_of(encoding) else bytes
+    except UndecodableBody:
+        return None  # a library that is missing here, or a coding that nobody knows
