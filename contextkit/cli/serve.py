@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @click.command("serve")
 @click.option("--port", default=8089, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
+@click.option("--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal.")
 @click.option("--replies", "source", type=click.Choice(["echo", "transformer"]), default="echo", show_default=True,
               help="transformer: the reference model says them, and its KV cache makes the bill (extra `numpy`).")  # fmt: skip
 @click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON: {"replies": [...]}; without, it echoes.')
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 @click.option("--policy", help="What is forgotten first (sglang, tiered).")
 @click.option("--engine-version", help="Whose rules hold (vllm, sglang).")
 def command(
-    port: int, host: str, source: str, script_path: str | None, session_path: str | None, frozen: bool, cache: str | None,
-    **options: int | str | None,
+    port: int, host: str, allow_hosts: tuple[str, ...], source: str, script_path: str | None, session_path: str | None, frozen: bool,
+    cache: str | None, **options: int | str | None,
 ) -> None:
     """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a reference cache.
 
@@ -49,10 +50,12 @@ def command(
         if script_path or session_path:
             raise click.UsageError("--replies transformer says what to reply, and so does a script: give one")
         model, engine = _transformer(cache, options)
-        serve(host=host, port=port, replies=model, is_frozen=frozen, cache=engine, announce=_announce)
+        serve(host=host, port=port, replies=model, is_frozen=frozen, cache=engine, announce=_announce, allow_hosts=allow_hosts)
         raise click.Abort
     replies = _replies(script_path) if script_path else _recorded(session_path) if session_path else None
-    serve(host=host, port=port, replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce)
+    serve(
+        host=host, port=port, replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce, allow_hosts=allow_hosts
+    )
     raise click.Abort  # it only comes back from Ctrl-C
 
 

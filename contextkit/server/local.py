@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from contextkit.errors import MissingExtra, UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.server.http.app import app
+from contextkit.server.http.hosts import Hosts
 from contextkit.server.replies import ReplySource
 from contextkit.server.state import Clock, State
 from contextkit.simulator.engines import Engine, engine
@@ -35,16 +36,17 @@ class LocalServer:
     `replies` is a list of scripts (see `replies.py`), a callable `(parsed, body) -> script`, or None for an echo. `now` starts the clock
     at a given second; a clock that was given stands still unless `is_frozen=False`. `cache` is an engine, or the name of one
     (`contextkit.simulator.engines`): then the OpenAI-compatible endpoints take any model and are billed by that engine's cache.
+    `allow_hosts` are names it answers to besides `localhost`, loopback addresses and `host` (`http/hosts.py`).
     """
 
     def __init__(
         self, replies: ReplySource | Iterable[Any] | None = None, *, now: float | None = None, is_frozen: bool | None = None,
-        host: str = LOOPBACK, port: int = 0, cache: Engine | str | None = None,
+        host: str = LOOPBACK, port: int = 0, cache: Engine | str | None = None, allow_hosts: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        """Raises `UsageError` for an engine there is not."""
+        """Raises `UsageError` for an engine there is not, and for an allowed host that is not a host name."""
         clock = Clock(now, is_frozen=now is not None if is_frozen is None else is_frozen)
         self._state = State(clock, replies, engine(cache) if isinstance(cache, str) else cache)
-        self._host, self._port = host, port
+        self._host, self._port, self._hosts = host, port, Hosts(host, allow_hosts)
         self._server: Listening | None = None
         self._thread: threading.Thread | None = None
 
@@ -76,7 +78,7 @@ class LocalServer:
         """Listen; one that listens already goes on. Raises `UsageError` where the port is taken, `MissingExtra` without the extra."""
         if self._server is not None:
             return self
-        server, listener = _server(self._state), _listener(self._host, self._port)
+        server, listener = _server(self._state, self._hosts), _listener(self._host, self._port)
         self._port = listener.getsockname()[1]
         thread = threading.Thread(target=server.run, args=([listener],), name="contextkit-server", daemon=True)
         thread.start()
@@ -106,12 +108,14 @@ class LocalServer:
 def serve(
     host: str = LOOPBACK, port: int = 8787, *, replies: ReplySource | Iterable[Any] | None = None, now: float | None = None,
     is_frozen: bool = False, cache: Engine | None = None, announce: Callable[[str], None] = lambda url: None,
+    allow_hosts: Iterable[str] = (),
 ) -> None:  # fmt: skip
     """Answer in the foreground until interrupted; `announce` is told the URL once it answers there.
 
-    Raises `UsageError` where the port is taken, `MissingExtra` without the extra.
+    Raises `UsageError` where the port is taken or an allowed host is not one, `MissingExtra` without the extra.
     """
-    server = _server(State(Clock(now, is_frozen=is_frozen), replies, cache), lambda: announce(_url(host, listener.getsockname()[1])))
+    state, hosts = State(Clock(now, is_frozen=is_frozen), replies, cache), Hosts(host, allow_hosts)
+    server = _server(state, hosts, lambda: announce(_url(host, listener.getsockname()[1])))
     listener = _listener(host, port)
     try:
         server.run([listener])
@@ -121,7 +125,7 @@ def serve(
         listener.close()
 
 
-def _server(state: State, started: Callable[[], None] = lambda: None) -> Listening:
+def _server(state: State, hosts: Hosts, started: Callable[[], None] = lambda: None) -> Listening:
     try:
         import h11  # noqa: F401  # what uvicorn is told to speak; it looks for it only when it runs, in a thread
         import uvicorn
@@ -130,7 +134,7 @@ def _server(state: State, started: Callable[[], None] = lambda: None) -> Listeni
     from contextkit.server.http.listening import Listening
 
     settings = uvicorn.Config(
-        app(state), log_config=None, log_level="critical", access_log=False, lifespan="off", loop="asyncio", http="h11", ws="none",
+        app(state, hosts), log_config=None, log_level="critical", access_log=False, lifespan="off", loop="asyncio", http="h11", ws="none",
         timeout_keep_alive=75, timeout_graceful_shutdown=1, server_header=False,
     )  # fmt: skip
     return Listening(settings, started)

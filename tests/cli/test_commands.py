@@ -78,6 +78,8 @@ MISTAKES = {
     "a script that is no list": (["serve", "--script", "wrong-shape.json"], "wrong-shape.json: $: a script is an object with a list"),
     "a script with a wrong field": (["serve", "--script", "wrong-field.json"], "wrong-field.json: replies.1.part: "),
     "a port that is none": (["serve", "--port", "99999"], "99999"),
+    "an allowed host that is none": (["serve", "--port", "0", "--allow-host", "http://box"], "--allow-host 'http://box'"),
+    "an allowed host of a proxy": (["proxy", "--upstream", "http://127.0.0.1:1", "--allow-host", "a/b"], "--allow-host 'a/b'"),
     "a host that is none": (["serve", "--port", "0", "--host", "256.256.256.256"], "cannot listen on 256.256.256.256:0"),
 }
 

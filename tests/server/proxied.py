@@ -61,7 +61,7 @@ def passing(upstream: str, *, ca: Path | None = None, **named: Any) -> Iterator[
     thread.start()
 
     async def started() -> Proxy:
-        proxy = Proxy(Upstream(upstream, ca), **named)
+        proxy = Proxy(Upstream(upstream, ca), **{"allow_hosts": ("x", "here"), **named})
         await proxy.start()
         return proxy
 

@@ -34,6 +34,7 @@ class Options:
     record: str
     host: str
     port: int
+    allow_hosts: tuple[str, ...]
     repairs: tuple[str, ...]
     ca: Path | None
     has_metrics: bool
@@ -47,6 +48,7 @@ class Options:
 @click.option("--record", default="", type=click.Path(dir_okay=True), help="A ledger every call is appended to, secrets covered.")
 @click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
+@click.option("--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal.")
 @click.option("--repair", "repairs", default="", metavar="NAMES", help=REPAIR_HELP)
 @click.option("--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certificates trusted beside the system's.")
 @click.option("--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics.")
@@ -97,7 +99,7 @@ async def _serve(asked: Options) -> None:
     takers: list[Callable[[Json], object]] = [shown.report, metrics.take, *([telemetry.take] if telemetry else [])]
     watcher = await Watcher.start(asked.record, upstream.url, _each(takers))
     pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if asked.has_metrics else {}
-    proxy = Proxy(upstream, observer=watcher, repair=repair, pages=pages)
+    proxy = Proxy(upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=asked.allow_hosts)
     try:
         await proxy.start(asked.host, asked.port)
         shown.began(proxy.url, upstream.url, asked.record)

@@ -31,6 +31,7 @@ from contextkit.server.answer import (
     serve,
 )
 from contextkit.server.http import control
+from contextkit.server.http.hosts import Hosts, Refused
 from contextkit.server.refusals.refusal import Refusal, Sent, first
 from contextkit.server.state import State
 from contextkit.server.stored import endpoints
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _POSTS = (
     ("/v1/messages", MESSAGES, admit),
     ("/v1/messages/count_tokens", COUNT, count_tokens),
@@ -68,14 +70,15 @@ _ADDRESSED = (
 """Endpoints that name the model in their path, and whether they stream."""
 
 
-def app(state: State) -> Starlette:
-    """The application over `state`, for any ASGI server.
+def app(state: State, hosts: Hosts | None = None) -> Starlette:
+    """The application over `state`, for any ASGI server; it answers to the names of `hosts`, by default those of loopback.
 
     Raises `MissingExtra` without starlette.
     """
     try:
         from starlette.applications import Starlette
         from starlette.exceptions import HTTPException
+        from starlette.middleware import Middleware
         from starlette.routing import Route
     except ImportError:
         raise MissingExtra("the local server", "server") from None
@@ -91,7 +94,28 @@ def app(state: State) -> Starlette:
         Route("/_contextkit/ledger", _ledger(state), methods=["GET"]),
     ]
     routes += [Route(f"/_contextkit/{name}", _control(state, act), methods=["POST"]) for name, act in control.ROUTES.items()]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _lost(state)})
+    guard = Middleware(_Guarded, state=state, hosts=hosts or Hosts())
+    return Starlette(routes=routes, exception_handlers={HTTPException: _lost(state)}, middleware=[guard])
+
+
+class _Guarded:
+    """Refuses requests of other sites before a route is looked up or a byte of a body is read."""
+
+    def __init__(self, inner: Application, state: State, hosts: Hosts) -> None:
+        self._inner, self._state, self._hosts = inner, state, hosts
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it with the refusal."""
+        why = self._hosts.refusal(scope["headers"], is_json_only=True) if scope["type"] == "http" else None
+        await (self._inner if why is None else self._answer(scope, why))(scope, receive, send)
+
+    def _answer(self, scope: MutableMapping[str, Any], why: Refused) -> Written:
+        if scope["path"].startswith("/_contextkit/"):
+            return _plain(why.status, {"error": why.text})
+        from starlette.requests import Request
+
+        wire = _wire_of(Request(scope))
+        return Written(refused(self._state, wire, wire.fault(why.status, None, why.text)))
 
 
 class Written:
@@ -233,8 +257,6 @@ _LISTS: dict[str, Callable[[list[dict[str, Json]]], Json]] = {
 
 def _ledger(state: State) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        if _is_foreign(request):
-            return _FOREIGN
         lines = control.ledger_lines(state)
         return Written(Outcome(200, (("content-type", "application/x-ndjson"),), (lines,), len(lines), True))
 
@@ -243,8 +265,6 @@ def _ledger(state: State) -> _Endpoint:
 
 def _control(state: State, act: Callable[[State, bytes], Json]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        if _is_foreign(request):
-            return _FOREIGN
         raw = await request.body()
         try:
             with state.lock:
@@ -258,15 +278,6 @@ def _control(state: State, act: Callable[[State, bytes], Json]) -> _Endpoint:
 def _plain(status: int, value: Json) -> Written:
     body = canonical(value)
     return Written(Outcome(status, (("content-type", "application/json"),), (body,), len(body), True))
-
-
-def _is_foreign(request: Request) -> bool:
-    """Whether a web page of another origin asks: a browser says so, a test's client sends no `Origin`."""
-    origin = request.headers.get("origin")
-    return origin is not None and origin != f"{request.url.scheme}://{request.headers.get('host', '')}"
-
-
-_FOREIGN = _plain(403, {"error": "pages of another origin may not steer this server"})
 
 
 def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:

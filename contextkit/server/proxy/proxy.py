@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -20,6 +20,7 @@ except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
 from contextkit.server.answer import CHAT, MESSAGES, trace_of
+from contextkit.server.http.hosts import Hosts
 from contextkit.server.proxy.headers import value_of
 from contextkit.server.proxy.link import Link
 from contextkit.server.proxy.passage import Observer, Repair
@@ -45,19 +46,32 @@ class Proxy:
     """A pass-through to one provider, on the running event loop."""
 
     def __init__(
-        self, upstream: Upstream, *, observer: Observer | None = None, repair: Repair | None = None, pages: Mapping[str, Page] | None = None
+        self,
+        upstream: Upstream,
+        *,
+        observer: Observer | None = None,
+        repair: Repair | None = None,
+        pages: Mapping[str, Page] | None = None,
+        allow_hosts: Iterable[str] = (),
     ) -> None:
-        """`observer` is told of every model call; `repair` may change its body; `pages` are paths that are not passed on."""
+        """`observer` is told of every model call; `repair` may change its body; `pages` are paths that are not passed on.
+
+        `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
+        Raises `UsageError` for one that is not a host name.
+        """
         self._upstream, self._observer, self._repair, self._pages = upstream, observer, repair, pages or {}
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = count(1)
+        self._allow_hosts = tuple(allow_hosts)
+        self._hosts = Hosts(allowed=self._allow_hosts)
         self.url = ""
         """Base URL for clients, once it listens."""
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen. Raises `UsageError` where the port cannot be had."""
         loop = asyncio.get_running_loop()
+        self._hosts = Hosts(host, self._allow_hosts)
         try:
             self._server = await loop.create_server(lambda: Link(h11.SERVER, self._accepted), host, port, backlog=_BACKLOG)
         except OSError as fault:
@@ -104,6 +118,10 @@ class Proxy:
             return False
         if request.method == b"CONNECT":
             _refuse(link, CHAT, 405, "this is no proxy for HTTPS_PROXY: give its address as the base URL of a client")
+            return False
+        refused = self._hosts.refusal(request.headers)
+        if refused is not None:
+            _refuse(link, _wire_of(request), refused.status, refused.text)
             return False
         page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
         if page is not None and request.method in (b"GET", b"HEAD"):
