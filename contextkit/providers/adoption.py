@@ -11,12 +11,11 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import HeadChanged, InvalidContent, LogCorrupt, NotSerialisable, UnreadableReply, UnreadableRequest, UsageError
-from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.turns import Turns
 from contextkit.providers.parameters import MODEL_FIELDS
-from contextkit.providers.plain import plain
+from contextkit.providers.plain import plain, sendable
 from contextkit.providers.provider import Provider, Reply, Turn, kept
 
 FORMAT = 1
@@ -25,8 +24,6 @@ _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Val
 """What reading JSON of another form runs into."""
 MAIN = "main"
 """Lane of a conversation that is neither a branch nor a sub-agent."""
-_DEEPEST = 200
-"""Levels of nesting in what a model wrote as arguments; deeper values cannot be counted and spelled on every Python's stack."""
 
 
 def check_provider(provider: object, log: object = None) -> None:
@@ -71,13 +68,23 @@ def _say(provider: Provider, system: Json, tools: Json) -> None:
 
 
 def understood(provider: Provider, response: Any) -> Reply:
-    """`provider.reply`, whatever it is given. Raises `UnreadableReply` for what is not a response of this endpoint."""
+    """`provider.reply`, whatever it is given. Raises `UnreadableReply` for what is not a response of this endpoint.
+
+    One that holds what JSON cannot carry (lone surrogates, NaN) is read again with that written as text.
+    """
     try:
-        reply = provider.reply(response)
+        try:
+            return _readable(provider, response)
+        except NotSerialisable:
+            return _readable(provider, sendable(plain(response)))
     except _MISFITS as fault:
         raise UnreadableReply(f"not a reply as {provider.wire} sends them ({type(fault).__name__}: {fault})") from fault
-    if any(is_deeper(call.arguments, _DEEPEST) for call in reply.calls):
-        raise UnreadableReply(f"a call whose arguments are nested deeper than {_DEEPEST} levels cannot be sent back: ask again")
+
+
+def _readable(provider: Provider, response: Any) -> Reply:
+    """`provider.reply`. Raises `NotSerialisable` for a reply the log cannot keep."""
+    reply = provider.reply(response)
+    canonical([reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]])
     return reply
 
 

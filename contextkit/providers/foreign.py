@@ -5,11 +5,17 @@ Takes what one provider keeps in its own words, gives text or a function. Knows 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidTool, NotSerialisable
+from contextkit.log.content import is_deeper
 from contextkit.models import Model
+from contextkit.tools.tool import INVALID_ARGUMENTS
+
+MAX_ARGUMENT_DEPTH = 200
+"""Levels of nesting in what a model wrote as arguments; deeper values cannot be counted and spelled on every Python's stack."""
 
 
 def spoken(block: Mapping[str, Json]) -> str:
@@ -63,9 +69,37 @@ def written_object(written: str) -> Json:
     """
     try:
         value = parse(written)
+        canonical(value)
     except NotSerialisable:
         value = written
-    return value if isinstance(value, dict) else {"INVALID_JSON": written}
+    is_object = isinstance(value, dict) and not is_deeper(value, MAX_ARGUMENT_DEPTH)
+    return value if is_object else {INVALID_ARGUMENTS: written}
+
+
+def read_object(value: Json) -> Json:
+    """The arguments of a call, where only objects are taken back: another value, or one that JSON cannot carry, as `written_object` has it.
+
+    The SDKs let NaN, lone surrogates and nesting without end through.
+
+    >>> read_object({"n": 1}), read_object({"n": float("nan")}), read_object([1])
+    ({'n': 1}, {'INVALID_JSON': '{"n": NaN}'}, {'INVALID_JSON': '[1]'})
+    """
+    if isinstance(value, dict) and not is_deeper(value, MAX_ARGUMENT_DEPTH):
+        try:
+            canonical(value)
+        except NotSerialisable:
+            pass
+        else:
+            return value
+    return {INVALID_ARGUMENTS: json_text(value)}
+
+
+def json_text(value: Json) -> str:
+    """The JSON text of a value with what only Python's JSON reads (NaN, lone surrogates as escapes); a remark where there is none."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    except (RecursionError, TypeError, ValueError):
+        return "(nested too deep, or no JSON at all)"
 
 
 def heard(body: Mapping[str, Json]) -> Json:

@@ -5,11 +5,12 @@ Takes a pydantic model of `anthropic` or `openai`, or a dict; gives a dict. Know
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from contextkit.canonical import Json
-from contextkit.errors import UnreadableReply
+from contextkit.canonical import Json, canonical
+from contextkit.errors import NotSerialisable, UnreadableReply
 from contextkit.layout.normal_form import VERBATIM
 
 HELPERS = frozenset({"parsed", "parsed_output", "parsed_arguments", "_request_id"})
@@ -22,11 +23,66 @@ def plain(value: Any) -> dict[str, Json]:
     Raises `UnreadableReply` for anything else.
     """
     dump = getattr(value, "model_dump", None)
-    raw = dump(mode="json", exclude_unset=True, by_alias=True, warnings=False) if dump is not None else value
+    raw = value if dump is None else dump(mode="json", exclude_unset=True, by_alias=True, warnings=False)
+    if dump is not None and _has_null_argument(raw):
+        raw = _with_numbers(raw, dump(exclude_unset=True, by_alias=True, warnings=False))
     if not isinstance(raw, Mapping):
         raise UnreadableReply(f"a reply is the SDK's object or its dict, not {type(value).__name__}")
     cleaned: dict[str, Json] = _without_nulls(raw)
     return cleaned
+
+
+def _has_null_argument(value: Json, *, is_inside: bool = False) -> bool:
+    """Whether arguments hold a null: pydantic writes NaN and the infinities so."""
+    if isinstance(value, Mapping):
+        return any(_has_null_argument(item, is_inside=is_inside or key in _ARGUMENTS) for key, item in value.items())
+    if isinstance(value, list):
+        return any(_has_null_argument(item, is_inside=is_inside) for item in value)
+    return value is None and is_inside
+
+
+def _with_numbers(written: Json, typed: Any) -> Json:
+    """`written` with the numbers of `typed` that JSON has no form for, where `written` has null."""
+    if isinstance(written, Mapping) and isinstance(typed, Mapping):
+        return {key: _with_numbers(item, typed.get(key)) for key, item in written.items()}
+    if isinstance(written, list) and isinstance(typed, list | tuple) and len(written) == len(typed):
+        return [_with_numbers(item, one) for item, one in zip(written, typed, strict=True)]
+    return typed if written is None and isinstance(typed, float) else written
+
+
+def sendable(value: Any) -> Json:
+    """A response's JSON as JSON can carry it: surrogate pairs joined, lone surrogates escaped, NaN and the like as text.
+
+    Python's JSON reader lets all of these through. Objects that a model wrote as arguments stay as they are: each wire decides about them.
+
+    >>> sendable({"text": "\\ud83d\\ude00 \\ud83d", "n": float("nan"), "input": {"n": float("nan")}})
+    {'text': '😀 \\\\ud83d', 'n': 'nan', 'input': {'n': nan}}
+    """
+    if isinstance(value, str):
+        return _joined_pairs(value)
+    if isinstance(value, Mapping):
+        return {_joined_pairs(str(key)): item if key in _ARGUMENTS and isinstance(item, Mapping) else sendable(item)
+                for key, item in value.items()}  # fmt: skip
+    if isinstance(value, list | tuple):
+        return [sendable(item) for item in value]
+    if isinstance(value, bytes):
+        return value  # the wire packs them
+    try:
+        canonical(value)
+    except NotSerialisable:
+        return repr(value) if isinstance(value, float) else hex(value) if isinstance(value, int) else str(value)
+    return value
+
+
+_ARGUMENTS = frozenset({"input", "arguments", "args"})
+"""Fields that hold what a model wrote as arguments, where they hold an object."""
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def _joined_pairs(text: str) -> str:
+    """Text with surrogate pairs (halves that came in two events of a stream) as characters and lone surrogates as JSON escapes."""
+    whole = _PAIR.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)
+    return whole.encode("utf-8", "backslashreplace").decode()
 
 
 def _without_nulls(value: Any) -> Json:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import overload
 
-from contextkit.canonical import Json, parse
-from contextkit.errors import InvalidCall, InvalidTool, UsageError
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import InvalidCall, InvalidTool, NotSerialisable, UsageError
 from contextkit.tools.definition import PORTABLE, check_name, neutral, read_definition, sealed
 from contextkit.tools.mcp import Listed, read_listing
 from contextkit.tools.signature.docstring import read_docstring
@@ -29,6 +29,10 @@ _WRAPPED, _SEEN = re.compile(r"\s"), 200
 """Blanks, and how much of a text shows whether it is arguments after all: a function's that are no JSON arrive as text too."""
 Arguments = Mapping[str, Json] | str
 """What a model wrote: named arguments, or the text of a tool that is called with text."""
+INVALID_ARGUMENTS = "INVALID_JSON"
+"""Key under which arguments stand as text that were no JSON object, on wires that take back objects only.
+
+Source: platform.claude.com, "Fine-grained tool streaming", Handling invalid JSON in tool responses."""
 Bind = Callable[[Mapping[str, Json]], Callable[[], object]]
 """Arguments as the model wrote them → the call, ready to be made."""
 
@@ -93,13 +97,19 @@ class Tool:
     def _ready(self, arguments: Arguments) -> Callable[[], object]:
         if self._bind is None:
             raise UsageError(f"tool {self.name!r} has nothing to run; give it run=…, or run it yourself and record the result")
+        if isinstance(arguments, Mapping) and arguments.keys() == {INVALID_ARGUMENTS} and not self._declares(INVALID_ARGUMENTS):
+            raise InvalidCall(_not_an_object(self.name, str(arguments[INVALID_ARGUMENTS])))
         if isinstance(arguments, str) and self.text_parameter:
             if _WRAPPED.sub("", arguments[:_SEEN]).startswith(f'{{"{self.text_parameter}":'):
                 raise InvalidCall(f"tool {self.name!r} was called with torn JSON, or with JSON around its text; call it again")
             return self._bind({self.text_parameter: arguments})
         if not isinstance(arguments, Mapping):
-            raise InvalidCall(f"the arguments of tool {self.name!r} must be a JSON object, not {type(arguments).__name__}")
+            text = arguments if isinstance(arguments, str) else canonical(arguments).decode()
+            raise InvalidCall(_not_an_object(self.name, text))
         return self._bind(arguments)
+
+    def _declares(self, parameter: str) -> bool:
+        return parameter in ((self.parameters or {}).get("properties") or {})
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """The decorated function itself, for your own code."""
@@ -191,6 +201,16 @@ def _of_function(function: Function, name: str | None, description: str | None, 
     if text_format is not None:
         definition = custom(definition, text_format)
     return Tool(own, sealed(own, definition), function, _is_async(function), bind, text_parameter(definition))
+
+
+def _not_an_object(name: str, written: str) -> str:
+    """What is wrong with arguments that are no object, in words for the model."""
+    try:
+        value = parse(written)
+    except NotSerialisable as error:
+        return f"the arguments of tool {name!r} are not valid JSON ({error}); write them again, as one JSON object"
+    wrong = "are nested too deep" if isinstance(value, dict) else f"must be a JSON object, not {type(value).__name__}"
+    return f"the arguments of tool {name!r} {wrong}; write them again"
 
 
 def _run_in_thread(ready: Callable[[], object]) -> object:

@@ -108,7 +108,10 @@ def test_every_byte_of_the_last_line_is_covered(path: Path, n_lines: int) -> Non
     assert not path.with_name("log.jsonl.torn").exists()
 
 
-GARBAGE = [b"hello", b"{}", b'{"type":"session"}', b'{"sequence"', b"\xff\xfe{\x00", b"\x89PNG\r\n\x00\x00\x00\x00", b"[]", b" ", b'["sequence":0']
+GARBAGE = [
+    b"hello", b"{}", b'{"type":"session"}', b'{"sequence"', b"\xff\xfe{\x00", b"\x89PNG\r\n\x00\x00\x00\x00",
+    b"[]", b" ", b'["sequence":0',
+]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"], ids=["no newline", "newline"])

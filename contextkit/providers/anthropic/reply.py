@@ -14,7 +14,7 @@ from contextkit.errors import UnreadableReply
 from contextkit.layout.normal_form import normal
 from contextkit.log.entry import Native
 from contextkit.providers.anthropic.blocks import WIRE
-from contextkit.providers.foreign import written_object
+from contextkit.providers.foreign import read_object, written_object
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply, ReplyCall
 
@@ -52,11 +52,16 @@ _TITLES = {
 """Type of a citation → the field a request must have even when it is null (anthropic/types/citation_*_param.py)."""
 
 
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+"""Blocks that hold what the model wrote as arguments; a request takes objects only (anthropic/types/tool_use_block_param.py)."""
+
+
 def _sendable(block: Mapping[str, Json]) -> Mapping[str, Json]:
     """A block as a request takes it back: citations with their title, null or not, and without the file id the API adds to them."""
     cited, inside = block.get("citations"), block.get("content") if block.get("type") == "mcp_tool_result" else None
     known = {"citations": list(map(_sendable_citation, cited))} if isinstance(cited, list) else {}
-    return {**block, **known, **({"content": list(map(_sendable, inside))} if isinstance(inside, list) else {})}
+    called = {"input": read_object(block.get("input", {}))} if block.get("type") in _CALLS else {}
+    return {**block, **known, **called, **({"content": list(map(_sendable, inside))} if isinstance(inside, list) else {})}
 
 
 def _sendable_citation(citation: Mapping[str, Json]) -> Json:

@@ -16,7 +16,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.blockwise.raw import packed
 from contextkit.providers.blockwise.speaker import Words, reading
-from contextkit.providers.foreign import written_object
+from contextkit.providers.foreign import read_object, written_object
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply
 
@@ -34,10 +34,17 @@ def reply(words: Words, response: Any) -> Reply:
     message = (answer.get("output") or {}).get("message")
     if not isinstance(message, dict) or not isinstance(message.get("content"), list):
         raise UnreadableReply("not an answer of Bedrock Converse (no output.message): pass what client.converse returned")
-    native, text, calls = reading(words, (block for block in message["content"] if block.get("text") != ""), "")
-    told = {"content": message["content"], "usage": answer.get("usage")}
+    content = [_with_object(block) for block in message["content"]]
+    native, text, calls = reading(words, (block for block in content if block.get("text") != ""), "")
+    told = {"content": content, "usage": answer.get("usage")}
     name = (answer.get("ResponseMetadata") or {}).get("RequestId") or f"converse-{blake2b(canonical(told), digest_size=8).hexdigest()}"
     return Reply(name, native, text, calls, STOPS.get(answer.get("stopReason", ""), "done"), usage(answer.get("usage") or {}))
+
+
+def _with_object(block: Mapping[str, Json]) -> Mapping[str, Json]:
+    """A block with arguments that a request takes back."""
+    use = block.get("toolUse")
+    return {**block, "toolUse": {**use, "input": read_object(use.get("input", {}))}} if isinstance(use, Mapping) else block
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:

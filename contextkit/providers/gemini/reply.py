@@ -14,6 +14,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.blockwise.raw import packed
 from contextkit.providers.blockwise.speaker import Words, reading
+from contextkit.providers.foreign import read_object
 from contextkit.providers.gemini.parts import spelled
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply
@@ -29,11 +30,19 @@ def reply(words: Words, response: Any) -> Reply:
     if not candidates and "promptFeedback" not in answer and "usageMetadata" not in answer:
         raise UnreadableReply("not an answer of Gemini (no candidates): pass what client.models.generate_content returned")
     first: dict[str, Any] = candidates[0] if candidates else {"finishReason": "SAFETY"}
-    said = [part for part in (first.get("content") or {}).get("parts") or [] if part not in ({"text": ""}, {})]
+    said = [_with_object(part) for part in (first.get("content") or {}).get("parts") or [] if part not in ({"text": ""}, {})]
     native, text, calls = reading(words, said, answer.get("modelVersion", ""))
     stop = STOPS.get(first.get("finishReason", "STOP"), "refused")
     name = answer.get("responseId") or f"gemini-{blake2b(canonical([said, answer.get('usageMetadata')]), digest_size=8).hexdigest()}"
     return Reply(name, native, text, calls, "calls" if calls and stop == "done" else stop, usage(answer.get("usageMetadata") or {}))
+
+
+def _with_object(part: Mapping[str, Json]) -> Mapping[str, Json]:
+    """A part with arguments that a request takes back."""
+    call = part.get("functionCall")
+    if not isinstance(call, Mapping) or call.get("args") is None:
+        return part
+    return {**part, "functionCall": {**call, "args": read_object(call["args"])}}
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:

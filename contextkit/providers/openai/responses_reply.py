@@ -13,6 +13,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.layout.normal_form import VERBATIM, normal
 from contextkit.log.entry import Native
+from contextkit.providers.foreign import read_object
 from contextkit.providers.late.searches import SEARCH, TOOL, is_ours
 from contextkit.providers.openai import spellings
 from contextkit.providers.openai.responses_items import CUSTOM, NULLABLE, WIRE, answers, whole
@@ -81,6 +82,8 @@ def usage(counters: Mapping[str, Json]) -> Usage:
 
 def _sendable(item: Mapping[str, Json]) -> dict[str, Json]:
     said: dict[str, Json] = normal(whole(_requested(item, "")))
+    if said.get("type") == "tool_search_call" and isinstance(said.get("arguments"), dict):
+        said["arguments"] = read_object(said["arguments"])
     return said
 
 

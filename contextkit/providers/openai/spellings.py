@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable
+from contextkit.log.content import is_deeper
+from contextkit.providers.foreign import MAX_ARGUMENT_DEPTH
+from contextkit.tools.tool import INVALID_ARGUMENTS
 
 _PDF = "application/pdf"
 _ERROR = "Error: "
@@ -65,14 +68,33 @@ def at(block: Json, *keys: str) -> str:
 def read_arguments(written: str) -> Json:
     """What a model wrote as arguments; its text where that is not JSON, or JSON text, so that writing it again gives the same.
 
-    >>> read_arguments('{"b":1,"a":2}'), read_arguments("{torn")
-    ({'b': 1, 'a': 2}, '{torn')
+    No text at all is no arguments: some models write nothing for a tool without parameters.
+
+    >>> read_arguments('{"b":1,"a":2}'), read_arguments("{torn"), read_arguments("")
+    ({'b': 1, 'a': 2}, '{torn', {})
     """
+    if not written.strip():
+        return {}
     try:
         value = parse(written)
+        canonical(value)
     except NotSerialisable:
         return written
-    return written if isinstance(value, str) else value
+    return written if isinstance(value, str) or is_deeper(value, MAX_ARGUMENT_DEPTH) else value
+
+
+def object_arguments(written: str) -> str:
+    """Arguments as servers take them that parse what was said before: as they came where they are an object, else as one that holds them.
+
+    Source: vLLM before pull request 48922, llama.cpp (25510), SGLang (28035) and Alibaba's Qwen answer anything else with a 400.
+
+    >>> object_arguments('{"a": 1}'), object_arguments(""), object_arguments("{torn")
+    ('{"a": 1}', '{}', '{"INVALID_JSON":"{torn"}')
+    """
+    value = read_arguments(written)
+    if isinstance(value, dict):
+        return written if written.strip() else "{}"
+    return canonical({INVALID_ARGUMENTS: written}).decode()
 
 
 def written_arguments(arguments: Json) -> str:

@@ -20,6 +20,7 @@ from contextkit.providers.masking.mechanisms import Endpoint
 from contextkit.providers.openai import chat_reply as answers
 from contextkit.providers.openai.chat import ANSWERING, WORDS
 from contextkit.providers.openai.chat_messages import THOUGHTS, WIRE, replied
+from contextkit.providers.openai.spellings import object_arguments
 from contextkit.providers.openai.wording import Speaker
 from contextkit.providers.openai_compatible.hosts import HOSTS, Host, Path
 from contextkit.providers.plain import plain
@@ -75,7 +76,7 @@ class OpenAICompatible(Speaker):
         register(made)
         super().__init__(Endpoint(WIRE, made, decoding=self.decoding), ttl, fields)
         self._read = {name: row.thought for name in ("reasoning_content", "reasoning") if row.thought} | {name: name for name in row.also}
-        self._kinds = {**self._kinds, "assistant": lambda body: replied(body, self._read)}
+        self._kinds = {**self._kinds, "assistant": lambda body: list(map(_with_object_arguments, replied(body, self._read)))}
 
     def reply(self, response: Any) -> Reply:
         """A `ChatCompletion` or its dict, with what the model thought where the host takes it back."""
@@ -101,6 +102,21 @@ class OpenAICompatible(Speaker):
         if not self.host.takes_prefill:
             raise UsageError(f"{self.host.title} goes on with no reply that was begun for its model: ask in words")
         return {"role": "assistant", "content": text, **self.host.prefix}, dict(self.host.goes_on)
+
+
+def _with_object_arguments(message: Mapping[str, Json]) -> Json:
+    """A message whose calls have arguments that every engine reads again; the log keeps what the model wrote."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return message
+    return {**message, "tool_calls": [_with_object_call(call) for call in calls]}
+
+
+def _with_object_call(call: Mapping[str, Json]) -> Json:
+    function = call.get("function")
+    if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
+        return call
+    return {**call, "function": {**function, "arguments": object_arguments(function["arguments"])}}
 
 
 def _biller(row: Host) -> str:
