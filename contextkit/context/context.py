@@ -6,11 +6,12 @@ It has no rule of its own: order and open calls are `log/turns.py`, bytes are `p
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from contextkit.canonical import Json, parse
 from contextkit.context.remembering import Remembering
-from contextkit.errors import InvalidCall, InvalidContent, StorageError, UsageError
+from contextkit.errors import InvalidCall, InvalidContent, MemoryRefused, StorageError, UsageError
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.binary import binary_part
 from contextkit.log.change import Change
@@ -105,6 +106,8 @@ class Context(Remembering):
     @property
     def calls(self) -> list[Call]:
         """Every unanswered call, in order, also after a crash."""
+        with self._lock, suppress(OSError, StorageError, MemoryRefused):  # a refusal that could not be written yet
+            self._settle()
         return [self._call(call) for call in self._turns.open_calls]
 
     def result(self, call: Call | str, value: object, *, is_error: bool = False, source: str | None = None) -> Entry:
@@ -117,6 +120,8 @@ class Context(Remembering):
         for a call that is not open.
         """
         call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
+        if (refusal := self._refused_late(call_id)) is not None:
+            return refusal
         name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
         said = answer(value, is_error, binary_part)
         try:
@@ -190,6 +195,14 @@ class Context(Remembering):
         except (OSError, StorageError) as fault:
             self._account.settled(request, fault)  # the response is there to be received again: the call has not failed
             raise
+
+    def _refused_late(self, call_id: str) -> Entry | None:
+        """The refusal of a call that could not be written when the call came, as the disk was full, and was now; None where it was none."""
+        with self._lock:
+            n = len(self.log)
+            self._settle()
+        results = (entry for entry in self.log[n:] if entry.kind == "result")
+        return next((entry for entry in results if parse(entry.body)["call_id"] == call_id), None)
 
     def _last_reply(self) -> Entry | None:
         return None if self._turns.last_assistant is None else self.log[self._turns.last_assistant]
