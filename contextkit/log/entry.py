@@ -12,6 +12,7 @@ Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phas
 """What an entry is; the table of their bodies stands in `docs/architecture.md`.
 
 opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…]}
+            of a sub-agent also "spawned_by": {…} (`context/origin.py`);
             or, where a branch leaves its parent, {"parent": {"path", "sequence", "digest"}}; in Postgres the path is a session's name
 user        {"content": [part…], "role"?: "system"}     a system message between turns names its role
 assistant   {"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…], "stop",
