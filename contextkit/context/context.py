@@ -224,10 +224,4 @@ class Context(Remembering):
     def _call(self, call: OpenCall) -> Call:
         tool = self._late.answering(call.name, call.arguments, self.toolbox)
         given = call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool
-        target = self._late.target(call.name, call.arguments, self.toolbox)
-
-        def refusal(name: str) -> str | None:
-            """A call through `call_tool` is refused too where the tool it names was denied to this sub-agent."""
-            return self._permission.refusal(name) or (None if target is None else self._permission.denial(target))
-
-        return Call(*given, self._append, self.result, refusal)
+        return Call(*given, self._append, self.result, lambda name: self._permission.refusal(name, call.arguments))

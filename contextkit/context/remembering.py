@@ -45,6 +45,8 @@ class Remembering(Branching):
         What stands in front of the first of them stays in the cache. None where no result is large enough. Needs a memory.
         """
         memory, last = self._memory("compact_results"), self.log.find(before).sequence
+        if memory.offload is None:
+            raise UsageError("compact_results needs a memory that keeps results: leave offload= of Memory(…) as it is, or give it a rule")
         if not self._keeping.can_read:
             raise UsageError(NO_READER)
         if type(above_tokens) is not int or above_tokens < 2:
@@ -146,7 +148,8 @@ class Remembering(Branching):
             return summary
         dropped = [entry for entry in self.log if keep_from is None or entry.sequence < keep_from]
         todo = self.memory.todo.told() if self.memory.todo is not None else ""
-        return opening(summary, goal_of(dropped), todo, (one for entry in dropped for one in references_of(entry)))
+        readable = dropped if self._keeping.can_read else []  # without read_reference the model could not follow them
+        return opening(summary, goal_of(dropped), todo, (one for entry in readable for one in references_of(entry)))
 
     def _told(self, sequence: int) -> Entry:
         """A result as the prompt says it now."""

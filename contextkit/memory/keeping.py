@@ -23,8 +23,8 @@ from contextkit.tools.toolbox import Toolbox
 
 _READER = "read_reference"
 """The tool whose result is a piece of what was kept outside, and stays in the window."""
-_TELLING = frozenset({"opened", "epoch", "tools"})
-"""Entries that may tell the model of tools."""
+_TELLING = frozenset({"opened", "epoch"})
+"""Entries that may set the tools of the head."""
 
 
 NO_READER = (
@@ -86,10 +86,10 @@ class Keeping:
         if self.memory is None:
             return
         self._recital.feed(entry)
-        if entry.kind in _TELLING and (told := parse(entry.body).get("tools")) is not None:
-            self.can_read = any(_READER in (one.get("name"), one.get("definition", {}).get("name")) for one in told) or (
-                self.can_read and entry.kind == "tools"
-            )
+        if entry.kind == "tools":
+            self.can_read = self.can_read or _has_reader(parse(entry.body)["definitions"])
+        elif entry.kind in _TELLING and (told := parse(entry.body).get("tools")) is not None:
+            self.can_read = _has_reader(told)
         for reference in references_of(entry):
             self.memory.references.add(reference)
 
@@ -145,6 +145,10 @@ class Keeping:
                 "Context(…, memory=FileMemory(folder))"
             )
         return restore(content, references, self.memory.files, self.memory.fetch)
+
+
+def _has_reader(definitions: Iterable[Json]) -> bool:
+    return any(definition.get("name") == _READER for definition in definitions)
 
 
 def references_of(entry: Entry) -> Iterator[Reference]:

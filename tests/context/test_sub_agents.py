@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -251,6 +253,27 @@ def test_the_tools_of_a_memory_may_be_called_in_every_phase(allow: list[str], is
     assert make_call(context, "deploy")[0]["is_error"] and "deploy" not in runs.names
 
 
+def test_a_memory_that_came_late_is_told_of_and_can_be_read(tmp_path: Path) -> None:
+    Context.open(tmp_path, provider(), tools=[call_tool, *Runs().tools(["notes"])]).close()
+    with Context.open(tmp_path, provider(), memory=FileMemory("memory://late")) as context:
+        assert context.memory is not None
+        context.late_tools(context.memory.tools())
+        context.user("Go.")
+        context.receive(answer(context.provider.wire, "r", [("call", "c", "notes", {})], USAGE), context.request())
+        context.result(context.calls[0], "row\n" * 20_000)
+        reference = parse(context.log[-1].body)["references"][0]["digest"][:16]
+        read = {"name": "read_reference", "arguments": {"id": reference}}
+        context.receive(answer(context.provider.wire, "r2", [("call", "c2", "call_tool", read)], USAGE), context.request())
+        assert [call.name for call in context.calls] == ["call_tool"]
+
+
+def test_results_are_not_compacted_by_a_memory_that_keeps_none() -> None:
+    context = Context(provider(), tools=Runs().tools(), memory=Memory(FileMemory("memory://none"), offload=None))
+    entry = context.user("x")
+    with pytest.raises(UsageError, match="compact_results needs a memory that keeps results"):
+        context.compact_results(entry)
+
+
 def test_a_phase_denies_a_tool_of_the_memory_by_name_and_is_warned_of() -> None:
     table = Phases({"a": Phase(allow=["notes"], deny=["todo", "read_reference"])}, "a")
     with pytest.warns(UserWarning, match="phase 'a' denies read_reference, todo, tools of this context's memory"):
@@ -407,6 +430,29 @@ def test_a_task_that_is_none_leaves_no_folder(tmp_path: Path) -> None:
         assert context.agents == []
         context.spawn("Go.")
         assert len(context.agents) == 1
+
+
+CRASHES = """
+import os, sys
+from contextkit import AnthropicMessages, Context
+context = Context.open(sys.argv[1], AnthropicMessages("claude-sonnet-5-5", max_tokens=256))
+agent = context.spawn("Go.")
+usage = {"input_tokens": 10, "output_tokens": 5}
+reply = {"id": "r", "type": "message", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "Said."}], "usage": usage}
+agent.receive(reply, agent.request())
+agent.user("More.")
+os._exit(9)
+"""
+
+
+def test_a_crash_loses_nothing_of_a_sub_agent(tmp_path: Path) -> None:
+    assert subprocess.run([sys.executable, "-c", CRASHES, str(tmp_path)], check=False, timeout=60).returncode == 9
+    with Context.open(tmp_path, provider()) as context:
+        [lane] = context.agents
+        agent = context.agent(lane)
+        assert [entry.kind for entry in agent.log] == ["opened", "user", "assistant", "user"]
+        assert [row.lane for row in context.ledger] == [lane]
+        assert context.spawn("Go.").lane != lane
 
 
 # All of it together ---------------------------------------------------------------------------------------------------------

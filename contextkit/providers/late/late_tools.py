@@ -6,7 +6,7 @@ announced stays as it was announced: another definition under the same name is r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contextkit.canonical import Json, parse
@@ -113,13 +113,6 @@ class LateTools:
         if own is None:
             return self._tools.get(name) or self.found(toolbox).get(name)
         return through({**self.found(toolbox), **self._tools}, arguments) if is_bridge(own.definition) else own
-
-    def target(self, name: str, arguments: Arguments, toolbox: Toolbox) -> str | None:
-        """The tool that a call of the bridge names; None for a call of any other tool."""
-        if name not in toolbox.names or not is_bridge(toolbox[name].definition) or not isinstance(arguments, Mapping):
-            return None
-        target = arguments.get("name")
-        return target if isinstance(target, str) else None
 
     @property
     def n_found(self) -> int:

@@ -20,7 +20,7 @@ from contextkit.tools.late.bridge import call_tool
 from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer
-from contextkit.tools.tool import Tool
+from contextkit.tools.tool import Arguments, Tool
 from contextkit.tools.toolbox import Toolbox
 
 
@@ -108,14 +108,17 @@ class Permission:
             raise UsageError(self._unknown(renewed))
         self._renewed = renewed
 
-    def refusal(self, name: str) -> str | None:
-        """Why a call may not be made now, in words for the model; None where it may."""
-        return None if self.permit is None or self.phase is None else self.permit.refusal(self.phase, name)
+    def refusal(self, name: str, arguments: Arguments | None = None) -> str | None:
+        """Why a call may not be made now, in words for the model; None where it may.
 
-    def denial(self, name: str) -> str | None:
-        """Why a tool may not be called through `call_tool`: its caller could not; None where it may."""
-        is_denied = self.permit is not None and name in self.permit.limits.denied
-        return f"{name!r} may not be called by this agent: the one that spawned it may not call it either" if is_denied else None
+        With `arguments`, a call of `call_tool` is refused too where it names a tool that the caller of this agent could not call.
+        """
+        if self.permit is None or self.phase is None:
+            return None
+        target = arguments.get("name") if name == call_tool.name and isinstance(arguments, Mapping) else None
+        if isinstance(target, str) and target in self.permit.limits.denied:
+            return f"{target!r} may not be called by this agent: the one that spawned it may not call it either"
+        return self.permit.refusal(self.phase, name)
 
     def forbids(self, tool: Tool) -> bool:
         """Whether a tool of this conversation may not be called now, neither by its name nor, where it came late, through `call_tool`."""
@@ -136,7 +139,7 @@ class Permission:
     def _refused(self, turns: Turns) -> Json | None:
         """The answer to the first open call that may not be made and was not begun."""
         for call in turns.open_calls:
-            why = None if call.was_started else self.refusal(call.name)
+            why = None if call.was_started else self.refusal(call.name, call.arguments)
             if why is not None:
                 return {"call_id": call.call_id, "name": call.name, **answer(InvalidCall(why), True)}
         return None
