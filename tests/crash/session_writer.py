@@ -1,6 +1,7 @@
 """Holds a conversation with everything in it, on a disk that may fail, until it is killed; says what is safe once it is.
 
-Lines of JSON: `entry` (path of the log, sequence, digest) and `bill` (id) of what returned, `gone` (text) of what raised and was given up.
+Lines of JSON: `entry` (path of the log, sequence, digest) and `bill` (id) of what returned, `gone` (text) of what raised and was given up,
+`raised` for each act that raised.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Session:
         for _ in range(self.chance.choice([1, 2, 3])):
             try:
                 return act()
-            except (OSError, StorageError, MemoryRefused):
-                continue
+            except (OSError, StorageError, MemoryRefused) as fault:
+                self.tell(raised=str(fault))
         return None
 
     def name(self) -> str:
@@ -144,16 +145,20 @@ class Session:
 def work(folder: str, run: str, mode: str) -> None:
     chance, disk = random.Random(run), Disk()
     faults = random.Random(f"{run} faults")
+    left = random.Random(f"{run} left").randrange(60)
 
     def plan(operation: str, name: str) -> int | str | None:
-        if name.endswith(".lock") or faults.random() > 0.06:
+        """Now and then a fault, or none and then nothing but faults; the lock's file takes the note of what was not undone."""
+        nonlocal left
+        left -= 1
+        if name.endswith(".lock") or (left > 0 if mode == "dies" else faults.random() > 0.2):
             return None
         return faults.choice([errno.ENOSPC, errno.EIO, "short" if operation == "write" else errno.EIO])
 
     with disk.installed(), opened(folder) as context:
         session = Session(context, run, disk, chance)
         session.tell(begun=run)
-        disk.plan = plan if mode == "faults" else disk.plan
+        disk.plan = plan if mode != "kill" else disk.plan
         while True:
             session.step()
 
