@@ -103,8 +103,8 @@ class Session:
                 self.safe(self.context, entry)
 
     def call(self) -> dict[str, Any]:
-        number = self.chance.randrange(1_000)
-        return {"type": "tool_use", "id": f"toolu_{self.name()}", "name": self.chance.choice(["fetch", "fetch", "note"]), "input": {"n": number}}
+        tool_name, number = self.chance.choice(["fetch", "fetch", "note"]), self.chance.randrange(1_000)
+        return {"type": "tool_use", "id": f"toolu_{self.name()}", "name": tool_name, "input": {"n": number}}
 
     def compact(self) -> None:
         entry = self.tried(lambda: self.context.compact(f"So far, up to {self.n}."))

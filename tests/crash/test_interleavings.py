@@ -1,4 +1,4 @@
-"""Everything a conversation does, in any order, killed at any moment, on a disk that fails: nothing acknowledged is lost or billed twice."""
+"""All that a conversation does, in any order, killed at any moment, on a disk that fails: nothing acknowledged is lost or billed twice."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def killed_writer(folder: Path, seed: int) -> list[dict[str, Any]]:
 
 
 def texts(context: Context) -> Counter[str]:
-    """What the user and the model said, each text with how often it stands in the log."""
+    """What the user and the writer's model said, each text with how often it stands in the log; the local provider repeats itself."""
     bodies = [parse(entry.body) for entry in context.log if entry.kind in ("user", "assistant")]
-    return Counter(body["text"] if "text" in body else body["content"][0]["text"] for body in bodies)
+    found = (body["text"] if "text" in body else body["content"][0]["text"] for body in bodies)
+    return Counter(text for text in found if not text.startswith("You said"))
 
 
 def check(folder: Path, said: list[dict[str, Any]], counted: Counter[str]) -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context
 from contextkit.canonical import canonical
-from contextkit.errors import ConcurrentAppend, LogCorrupt, StorageError, UsageError
+from contextkit.errors import ConcurrentAppend, LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.log import Log
 from contextkit.log.postgres import PostgresStorage, create, reading
 from contextkit.log.storage import JSONLStorage
@@ -743,3 +743,110 @@ def test_the_example_hands_a_conversation_from_process_to_process(postgres: Post
 
 def test_the_example_says_what_it_needs() -> None:
     assert example() == "skipped: no Postgres server is given; set DATABASE_URL, or pass postgresql://user@host/database\n"
+
+
+# What is deleted at the end, and who waits for a lock ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_deleted", [1, 3])
+def test_rows_deleted_at_the_end_are_noticed(postgres: Postgres, session: str, n_deleted: int) -> None:
+    filled(postgres, session)
+    asked(postgres, "delete from entry where session = %s and sequence >= %s", session, 5 - n_deleted)
+    with pytest.raises(LogCorrupt, match=rf"it ended with entry 4, and the table has {5 - n_deleted} entries: its last rows were deleted"):
+        filled(postgres, session, 0)
+    asked(postgres, "delete from last_entry where session = %s", session)  # as the message says
+    assert len(filled(postgres, session, 1)) == 6 - n_deleted
+
+
+def test_a_last_row_that_was_replaced_by_another_is_noticed(postgres: Postgres, session: str) -> None:
+    filled(postgres, session)
+    row = asked(postgres, "delete from last_entry where session = %s returning sequence, digest", session)
+    asked(postgres, "delete from entry where session = %s and sequence = 4", session)
+    Log(PostgresStorage(postgres.dsn, session)).append("user", {"another": True})
+    asked(postgres, "update last_entry set sequence = %s, digest = %s where session = %s", *row[0], session)
+    with pytest.raises(LogCorrupt, match="the table has another one there"):
+        filled(postgres, session, 0)
+
+
+def test_rows_deleted_at_the_end_of_a_fork_are_noticed(postgres: Postgres, fresh: Fresh) -> None:
+    parent, child = fresh(), fresh()
+    with filled(postgres, parent).fork(2, PostgresStorage(postgres.dsn, child)) as fork:
+        fork.append("user", {"more": 1})
+    with Log(PostgresStorage(postgres.dsn, child)) as fork:
+        fork.append("user", {"more": 2})
+    asked(postgres, "delete from entry where session = %s and sequence = 5", child)
+    with pytest.raises(LogCorrupt, match="it ended with entry 5"):
+        filled(postgres, child, 0)
+
+
+def test_a_session_that_was_deleted_as_a_whole_can_be_begun_anew(postgres: Postgres, session: str) -> None:
+    filled(postgres, session)
+    asked(postgres, "delete from entry where session = %s", session)
+    assert asked(postgres, "select * from last_entry where session = %s", session) == []
+    assert len(filled(postgres, session, 2)) == 2
+
+
+def old_place(server: Postgres, schema: str) -> str:
+    """A schema as an older version made it."""
+    asked(server, f"create schema {schema}")
+    place = f"{server.dsn}&options=-csearch_path%3D{schema}"
+    create(place)
+    asked(server, f"drop table {schema}.last_entry")
+    return place
+
+
+def test_a_database_of_an_older_version_is_brought_up_to_date(postgres: Postgres) -> None:
+    place = old_place(postgres, "older")
+    asked(postgres, "create table older.copy as select * from entry where false")
+    with Log(PostgresStorage(place, "x"), lambda: 0.0) as log:
+        log.append("user", {})
+        log.append("user", {})
+    asked(postgres, "drop table older.last_entry")
+    assert len(Log(PostgresStorage(place, "x"))) == 2
+    assert asked(postgres, "select session, first, sequence from older.last_entry") == [("x", 0, 1)]
+    asked(postgres, "delete from older.entry where sequence = 1")
+    with pytest.raises(LogCorrupt, match="it ended with entry 1"):
+        Log(PostgresStorage(place, "x"))
+
+
+def test_a_worker_that_may_only_select_and_insert_goes_on_as_before(postgres: Postgres) -> None:
+    old_place(postgres, "granted")
+    asked(postgres, "create role worker login")
+    asked(postgres, "grant usage on schema granted to worker")
+    asked(postgres, "grant select, insert on granted.entry to worker")
+    place = postgres.dsn.replace("postgres@", "worker@") + "&options=-csearch_path%3Dgranted"
+    log = Log(PostgresStorage(place, "x"))
+    log.append("user", {})
+    assert len(Log(PostgresStorage(place, "x"))) == 1
+    asked(postgres, "set search_path = granted")
+    create(f"{postgres.dsn}&options=-csearch_path%3Dgranted")
+    Log(PostgresStorage(place, "x")).append("user", {})
+    assert len(Log(PostgresStorage(place, "x"))) == 2  # the table is there, and not this worker's to write
+
+
+LOCKS = {
+    "the same entry": "insert into entry select session, 5, kind, at, body, prev, digest from entry where session = '{}' and sequence = 4",
+    "the table": "lock table entry in access exclusive mode",
+    "the last entry": "select * from last_entry where session = '{}' for update",
+}
+
+
+@pytest.mark.parametrize("statement", LOCKS.values(), ids=LOCKS)
+def test_an_append_waits_for_a_lock_as_long_as_it_is_told(postgres: Postgres, session: str, statement: str) -> None:
+    filled(postgres, session).close()
+    storage = PostgresStorage.at(f"{url(postgres, session)}&wait_seconds=0.3")
+    log = Log(storage)
+    with psycopg.connect(postgres.dsn) as other:
+        other.execute(statement.format(session))
+        for _ in range(2):
+            with pytest.raises(LogLocked, match=r"entry 5 waited 0\.3 seconds for a lock that another transaction holds .* nothing was"):
+                log.append("user", {"late": True})
+        other.rollback()
+    assert log.append("user", {"late": True}).sequence == 5
+    assert len(filled(postgres, session, 0)) == 6
+
+
+@pytest.mark.parametrize("wait", ["0", "-1", "soon", "inf"])
+def test_how_long_to_wait_is_seconds(postgres: Postgres, session: str, wait: str) -> None:
+    with pytest.raises(UsageError, match="wait_seconds"):
+        PostgresStorage.at(f"{url(postgres, session)}&wait_seconds={wait}")

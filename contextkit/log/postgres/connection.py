@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from inspect import iscoroutinefunction
+from threading import Event, Timer
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, LiteralString, Protocol, TypeAlias
 
@@ -47,6 +48,10 @@ _WHAT_NOW = {
 """SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html) → what to do."""
 
 
+LOCKED = frozenset({"55P03", "57014"})
+"""SQLSTATEs of a statement that was undone because it waited too long: for a lock, or until it was cancelled."""
+
+
 class Pool(Protocol):
     """What lends connections: `psycopg_pool.ConnectionPool`, or anything that does it the same way."""
 
@@ -76,16 +81,19 @@ class Server:
         """Whether it was not closed."""
         return self._close.alive
 
-    def ask(self, statement: LiteralString, values: Mapping[str, object]) -> Rows:
+    def ask(self, statement: LiteralString, values: Mapping[str, object], wait_seconds: float | None = None) -> Rows:
         """Run one statement in a transaction of its own; what it did is durable when this returns.
 
-        Raises `StorageError` when there is no connection to send it on, and psycopg's own errors once it may have been sent.
+        Raises `StorageError` when there is no connection to send it on, and psycopg's own errors once it may have been sent; one whose
+        SQLSTATE is in `LOCKED` when it was undone because it took longer than `wait_seconds`.
         """
         from psycopg.rows import tuple_row
 
         with ExitStack() as held:
             connection = self._connected(held)
             cursor = held.enter_context(connection.cursor(binary=True, row_factory=tuple_row))
+            if wait_seconds is not None:
+                held.enter_context(_cancelled(connection, wait_seconds))
             return cursor.execute(statement, values).fetchall()
 
     def settings(self) -> dict[str, Any]:
@@ -120,6 +128,32 @@ class Server:
         if own is None or own.closed:
             own = self._own[os.getpid()] = driver().connect(**self.settings())
         return own
+
+
+@contextmanager
+def _cancelled(connection: psycopg.Connection[Any], after_seconds: float) -> Iterator[None]:
+    """Have the server undo what the block asks when it takes longer.
+
+    A `lock_timeout` would not do: set within a statement it comes too late for the lock on the table, and set before one it stays behind in
+    the connections of a pooler.
+    """
+    fired = Event()
+
+    def cancel() -> None:
+        fired.set()
+        with suppress(Exception):  # the connection is lost: the statement says so
+            getattr(connection, "cancel_safe", connection.cancel)()
+
+    timer = Timer(after_seconds, cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if fired.is_set():
+            connection.close()  # else a request to cancel that is still on its way would undo the next statement
 
 
 def driver() -> ModuleType:

@@ -4,6 +4,10 @@ Takes entries that are already frozen, gives them back byte for byte; knows noth
 
 An append is one statement that expects the entry it follows to be the session's last, so of two writers one is told `ConcurrentAppend` and
 nothing is lost or doubled. No worker holds a lock, and none has to be the same as before. Bodies are `bytea`: `jsonb` would sort keys.
+
+The table `last_entry` holds the sequence and the digest of the last entry of each session, written with it: rows that were deleted at the
+end of a session break no chain, and are noticed all the same. Where it is missing, as in a database made by an older version, and cannot be
+made, everything works but that.
 """
 
 from __future__ import annotations
@@ -14,10 +18,10 @@ from pathlib import Path
 from typing import Any, LiteralString, Self, TypeGuard
 from urllib.parse import unquote
 
-from contextkit.errors import ConcurrentAppend, StorageError, UsageError
+from contextkit.errors import ConcurrentAppend, LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.jsonl.line import GENESIS
-from contextkit.log.postgres.connection import SERIALIZATION_FAILURE, Pool, Rows, Server, driver, is_passing, refused
+from contextkit.log.postgres.connection import LOCKED, SERIALIZATION_FAILURE, Pool, Rows, Server, driver, is_passing, refused
 from contextkit.log.postgres.following import Following, channel_of
 from contextkit.log.postgres.reading import READ, Asked, read, reading
 from contextkit.log.storage import Storage
@@ -39,9 +43,27 @@ _SCHEMA = [
     ("session", "text"), ("sequence", "bigint"), ("kind", "text"), ("at", "double precision"),
     ("body", "bytea"), ("prev", "bytea"), ("digest", "bytea"),
 ]  # fmt: skip
+_CREATE_LAST: LiteralString = """
+create table if not exists last_entry (
+    session text primary key, first bigint not null, sequence bigint not null, digest bytea not null,
+    foreign key (session, first) references entry (session, sequence) on delete cascade on update cascade
+)
+"""
+"""Deleting a whole session, or its first entry, deletes its row here too."""
+_FILL_LAST: LiteralString = """
+insert into last_entry (session, first, sequence, digest)
+select distinct on (session) session, min(sequence) over (partition by session), sequence, digest from entry
+order by session, sequence desc on conflict do nothing
+"""
+_HAS_LAST: LiteralString = """
+select to_regclass('entry') is not null, to_regclass('last_entry') is not null,
+    coalesce(bool_and(has_table_privilege(to_regclass('last_entry'), need)), false)
+from unnest(array['select', 'insert', 'update']) as need
+"""
+_NOTED: LiteralString = "select sequence, digest from last_entry where session = %(session)s::text"
 _LOCK: LiteralString = "select pg_advisory_xact_lock(7311145026432951)"
 """Two workers that create the table at once would both find it missing."""
-_APPEND: LiteralString = """
+_APPENDED: LiteralString = """
 with kept as (
     insert into entry (session, sequence, kind, at, body, prev, digest)
     select %(session)s::text, %(sequence)s::bigint, %(kind)s::text, %(at)s::double precision, %(body)b, %(prev)b, %(digest)b
@@ -52,11 +74,24 @@ with kept as (
     on conflict (session, sequence) do nothing
     returning sequence
 )
+"""
+_NOTING: LiteralString = """
+, noted as (
+    insert into last_entry (session, first, sequence, digest)
+    select %(session)s::text, %(first)s::bigint, kept.sequence, %(digest)b from kept
+    on conflict (session) do update set sequence = excluded.sequence, digest = excluded.digest
+)
+"""
+_ANSWER: LiteralString = """
 select case when %(notifies)s::boolean then pg_notify(%(channel)s::text, kept.sequence::text) end,
     case current_setting('synchronous_commit') when 'off' then set_config('synchronous_commit', 'on', true) end
 from kept
 """
 """Answers a row where it was kept, none where another entry is the last. A database that would acknowledge before its disk is overruled."""
+_APPEND: dict[bool, LiteralString] = {False: _APPENDED + _ANSWER, True: _APPENDED + _NOTING + _ANSWER}
+"""Whether the table `last_entry` is there → how an entry is appended."""
+WAIT_SECONDS = 30.0
+"""An append waits at most so long for locks of others, and for an answer."""
 _LAST: LiteralString = "select sequence, digest from entry where session = %(session)s::text order by sequence desc limit 1"
 _AT: LiteralString = "select digest from entry where session = %(session)s::text and sequence = %(sequence)s::bigint"
 _HOLDER: LiteralString = """
@@ -74,12 +109,14 @@ class PostgresStorage:
     path: Path | None = None
     """Never in a file."""
 
-    def __init__(self, server: str | Pool, session: str, *, notifies: bool = True) -> None:
+    def __init__(self, server: str | Pool, session: str, *, notifies: bool = True, wait_seconds: float = WAIT_SECONDS) -> None:
         """`server`: a connection string, or a pool of connections such as `psycopg_pool.ConnectionPool`.
 
         `notifies`: whether followers are told of each append at once, which Postgres does one commit of a database at a time; else they
-        look every few seconds.
+        look every few seconds. `wait_seconds`: after which an append gives up that waits for a lock another transaction holds.
         """
+        if not isinstance(wait_seconds, int | float) or not 0 < wait_seconds < float("inf"):
+            raise UsageError(f"wait_seconds={wait_seconds!r}: seconds, more than 0")
         self.session = _named(session)
         """Whose entries these are."""
         self._server = Server(server)
@@ -88,29 +125,47 @@ class PostgresStorage:
         self._first, self._seen = 0, (-1, GENESIS)
         self._doubt: bytes | None = None
         self._lineage: list[str] = [session]
+        self._wait_seconds = wait_seconds
+        self._notes_last = False
+        """Whether the table `last_entry` is there, and ours to write; known once the log was loaded."""
 
     @classmethod
     def at(cls, url: str) -> Self:
-        """The session a URL names: `postgresql://user@host/database?session=x`; what else stands behind the `?` is libpq's."""
+        """The session a URL names: `postgresql://user@host/database?session=x`; what else stands behind the `?` is libpq's.
+
+        But for `wait_seconds=5`: see `PostgresStorage`.
+        """
         base, _, query = url.partition("?")
         given = [parameter.partition("=") for parameter in query.split("&") if parameter]
         sessions = [unquote(value) for name, _, value in given if name == "session"]
+        waits = [value for name, _, value in given if name == "wait_seconds"]
         if not is_url(url) or len(sessions) != 1:
             raise UsageError("a session in Postgres is postgresql://user@host/database?session=name, with one session")
-        rest = "&".join("".join(parameter) for parameter in given if parameter[0] != "session")
-        return cls(f"{base}?{rest}" if rest else base, sessions[0])
+        rest = "&".join("".join(parameter) for parameter in given if parameter[0] not in ("session", "wait_seconds"))
+        try:
+            wait_seconds = float(waits[-1]) if waits else WAIT_SECONDS
+        except ValueError:
+            raise UsageError(f"wait_seconds={waits[-1]} in the URL: seconds, more than 0") from None
+        return cls(f"{base}?{rest}" if rest else base, sessions[0], wait_seconds=wait_seconds)
 
     def beside(self, session: str) -> PostgresStorage:
         """Another session in the same database, over the same pool or on a connection of its own."""
         return PostgresStorage(self._server.place, session, notifies=self._notifies)
 
     def load(self) -> Iterator[Entry]:
-        """What the session holds now; a fork begins with what it shares with its parent. Raises `LogCorrupt` where the chain is broken."""
+        """What the session holds now; a fork begins with what it shares with its parent.
+
+        Raises `LogCorrupt` where the chain is broken, or entries at its end were deleted.
+        """
         self._check_open()
         lineage: list[str] = []
         with self._faults("could not be read"):
+            noted = self._noted()  # before the entries: others may append meanwhile
             entries = read(reading(self.session, -1, GENESIS, None, lineage), self._page)
+        self._check_end(entries, noted)
         self._lineage = lineage
+        own = [entry.sequence for entry in entries if entry.kind == "opened"]
+        self._first = own[-1] if len(lineage) > 1 and own else 0
         if entries:
             self._seen = entries[-1].sequence, entries[-1].digest
         return iter(entries)
@@ -120,7 +175,7 @@ class PostgresStorage:
 
         Raises `ConcurrentAppend` when the session's last entry is not the one it follows, `StorageError` when the server refuses or is
         gone. A connection lost on the way is made anew once; where that fails the entry may have been kept all the same, and the next
-        append says so.
+        append says so. Raises `LogLocked` when a lock of another transaction kept it waiting for `wait_seconds`; nothing was kept then.
         """
         self._check_open()
         values = self._values(entry, prev)
@@ -128,6 +183,8 @@ class PostgresStorage:
             try:
                 is_kept = self._keep(values)
             except driver().Error as fault:
+                if fault.sqlstate in LOCKED:
+                    raise self._locked(entry) from fault
                 if not is_passing(fault):
                     raise
                 is_kept = self._keep_again(values, may_be_there=fault.sqlstate != SERIALIZATION_FAILURE)
@@ -173,21 +230,51 @@ class PostgresStorage:
         return Following(self.session, *place, timeout)
 
     def _page(self, asked: Asked) -> Rows:
-        """One answer of a reading; a line that broke while nobody spoke on it is made anew."""
+        """One answer of a reading."""
+        return self._asked(READ, asked)
+
+    def _asked(self, statement: LiteralString, values: dict[str, Any]) -> Rows:
+        """What a statement that only reads answers; a line that broke while nobody spoke on it is made anew."""
         try:
-            return self._server.ask(READ, asked)
+            return self._server.ask(statement, values)
         except driver().Error as fault:
             if not is_passing(fault):
                 raise
         self._server.renew()
-        return self._server.ask(READ, asked)
+        return self._server.ask(statement, values)
 
     def _values(self, entry: Entry, prev: bytes) -> dict[str, Any]:
         named = {"sequence": entry.sequence, "kind": entry.kind, "at": entry.at, "body": entry.body, "prev": prev, "digest": entry.digest}
-        return {**named, **self._told, "is_first": entry.sequence == self._first}
+        return {**named, **self._told, "is_first": entry.sequence == self._first, "first": self._first}
 
     def _keep(self, values: dict[str, Any]) -> bool:
-        return bool(self._server.ask(_APPEND, values))
+        return bool(self._server.ask(_APPEND[self._notes_last], values, self._wait_seconds))
+
+    def _noted(self) -> Rows:
+        """Sequence and digest of the last entry, as noted with it; makes the table where an older version made the database."""
+        [(has_entries, has_last, is_ours)] = self._asked(_HAS_LAST, {})
+        if has_entries and not has_last:
+            is_ours = _made_last(self._server)
+        self._notes_last = bool(is_ours)
+        return self._asked(_NOTED, {"session": self.session}) if self._notes_last else []
+
+    def _check_end(self, entries: list[Entry], noted: Rows) -> None:
+        """Raise `LogCorrupt` where the entry that was noted as the last is not there."""
+        if not noted:
+            return
+        sequence, digest = noted[0]
+        if sequence >= len(entries) or entries[sequence].digest != digest:
+            found = "another one there" if sequence < len(entries) else f"{len(entries)} entries"
+            raise LogCorrupt(
+                f"session {self.session!r}: it ended with entry {sequence}, and the table has {found}: its last rows were deleted; "
+                "restore them from a backup, or accept the loss by deleting the row of this session in the table last_entry"
+            )
+
+    def _locked(self, entry: Entry) -> LogLocked:
+        return LogLocked(
+            f"session {self.session!r}: entry {entry.sequence} waited {self._wait_seconds:g} seconds for a lock that another transaction "
+            "holds (pg_stat_activity says which): nothing was appended; append again, or end that transaction"
+        )
 
     def _keep_again(self, values: dict[str, Any], *, may_be_there: bool) -> bool:
         """The same on a new line. The lost one may have kept it: then the row that is in the way is this very entry."""
@@ -225,14 +312,33 @@ class PostgresStorage:
             raise refused(fault, f"session {self.session!r}: {what}") from fault
 
 
+def _made_last(server: Server) -> bool:
+    """Make the table of last entries in a database that an older version made; False where this user may not."""
+    psycopg = driver()
+    try:
+        with psycopg.connect(**{**server.settings(), "autocommit": False}) as connection:
+            connection.execute(_LOCK)
+            connection.execute(_CREATE_LAST)
+            connection.execute(_FILL_LAST)
+    except psycopg.Error:
+        return False
+    return True
+
+
 def create(server: str | Pool) -> None:
-    """Make the table `entry`, where it is not there yet, in the first schema of the search path. Raises `StorageError`."""
+    """Make the tables `entry` and `last_entry`, where they are not there yet, in the first schema of the search path.
+
+    Raises `StorageError`.
+    """
     psycopg, place = driver(), Server(server)
     try:
         with psycopg.connect(**{**place.settings(), "autocommit": False}) as connection:
             connection.execute(_LOCK)
             connection.execute(_CREATE)
             found = connection.execute(_COLUMNS).fetchall()
+            if found == _SCHEMA:
+                connection.execute(_CREATE_LAST)
+                connection.execute(_FILL_LAST)
     except psycopg.Error as fault:
         raise refused(fault, "the table `entry` could not be made") from fault
     if found != _SCHEMA:
