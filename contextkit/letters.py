@@ -9,7 +9,7 @@ import re
 
 _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]")
 """Characters that move, colour or turn others round, that nobody sees, and halves of pairs, which no output takes."""
-_ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "…": "..."})
+_ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "≥": ">=", "…": "..."})
 
 
 def visible(text: str, keep: str = "\n\t") -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from contextkit.cache.usage import Usage
-from contextkit.models import MODELS
+from contextkit.models import find_model, model_named
 
 Tell = Callable[[str], None]
 """Takes what is wrong with a bill."""
@@ -78,7 +78,7 @@ SHAPES: tuple[Counters, ...] = (
     Counters(
         "openai_chat", ("prompt_tokens",),
         whole=("prompt_tokens",),
-        read=("prompt_tokens_details.cached_tokens", "cached_tokens", "cache_read_input_tokens"),
+        read=("prompt_tokens_details.cached_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens"),
         write=("prompt_tokens_details.cache_write_tokens", "prompt_tokens_details.cache_creation_tokens",
                "prompt_tokens_details.cache_creation_input_tokens", "prompt_tokens_details.created_cache_tokens",
                "cache_creation_input_tokens"),
@@ -264,8 +264,9 @@ def _by_name(said: str) -> str:
 def _by_model(model: str, wire: str) -> str:
     from genai_prices.data_snapshot import get_snapshot
 
-    if model in MODELS:
-        return MODELS[model].provider
+    row = find_model(model) if model else None
+    if row is not None and "/" not in model:
+        return model_named(model).provider
     if wire == "anthropic_messages" and (not model or "claude" in model):
         return "aws" if "anthropic." in model else "anthropic"
     if "/" in model:

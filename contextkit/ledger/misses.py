@@ -19,7 +19,7 @@ from contextkit.ledger.bodies.comparing import KeptBodies
 from contextkit.ledger.causes import CAUSES, NOTHING_SAID, Call, Cause, Lane, Mark, Pair, call_of, not_yet, nothing_visible
 from contextkit.ledger.exchange import Bodies, Exchange, Outline
 from contextkit.ledger.outlines import Growing
-from contextkit.models import MODELS, Model
+from contextkit.models import Model, find_model, model_named
 
 SHARE = 0.05
 """A shortfall up to this share of what was expected is noise (pydantic-ai-harness 0.62.0, `WarnOnCacheBusts`)."""
@@ -127,9 +127,15 @@ def measured(exchange: Exchange) -> Usage | None:
 
 
 def _is_free_to_write(provider: str, model: str) -> bool:
-    """By the model table, or by the price list for a model that has no row."""
-    row = MODELS.get(model)
-    return row.cache == "implicit" if row else _is_listed_free(provider, model)
+    """By the model table; for a model without a row by the price list, or as its nearest relative's host reports writes."""
+    row = find_model(model)
+    return row.cache in _FREE if row else _is_listed_free(provider, model)
+
+
+_FREE = ("implicit", "units")
+"""Kinds of caches that cost nothing to write."""
+_REPORTING = ("anthropic", "aws")
+"""Hosts whose input count leaves out what was written: without a count of writes the size of the prompt is not known."""
 
 
 @lru_cache(maxsize=256)
@@ -137,7 +143,11 @@ def _is_listed_free(provider: str, model: str) -> bool:
     try:
         return not prices.bills_writes(provider, model)
     except UnknownModel:
-        return False
+        return not {provider, model_named(model, provider).provider} & set(_REPORTING)
+
+
+def _row_of(exchange: Exchange) -> Model:
+    return find_model(exchange.model) or model_named(exchange.model, exchange.provider)
 
 
 def is_shortfall(expected_tokens: int, read_tokens: int) -> bool:
@@ -156,16 +166,16 @@ def _follow(lane: Lane, exchange: Exchange) -> None:
 
 
 def _advance(lane: Lane, now: Call, *, is_miss: bool) -> None:
-    cached = _cached_tokens(now, MODELS.get(now.exchange.model))
+    cached = _cached_tokens(now, _row_of(now.exchange))
     starts_again = is_miss or now.prompt_tokens < lane.high_tokens
     lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
     lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
     lane.before, lane.kept, lane.unbilled, lane.said = now, now.n, 0, NOTHING_SAID
 
 
-def _cached_tokens(call: Call, row: Model | None) -> int:
+def _cached_tokens(call: Call, row: Model) -> int:
     """What a call leaves readable; an implicit cache keeps every prompt that is long enough, in whole steps."""
-    if row and row.cache == "implicit":
+    if row.cache == "implicit":
         whole = call.prompt_tokens - call.prompt_tokens % row.granularity_tokens
         return whole if call.prompt_tokens >= row.min_tokens else 0
     return sum(part or 0 for part in (call.usage.read, call.usage.write_5m, call.usage.write_1h))
@@ -175,7 +185,7 @@ def _judge(
     lane: Lane, now: Call, prompt: Prompt | None, siblings: Sequence[Call], told: Callable[[Pair], Pair] = lambda pair: pair
 ) -> Miss | None:
     """The miss of a call, if it is one; `told` adds to a pair what its bodies say."""
-    row = MODELS.get(now.exchange.model)
+    row = _row_of(now.exchange)
     if lane.before is None or not lane.high_tokens:
         return _opening(now, prompt, siblings, row)
     expected = min(lane.high_tokens, now.prompt_tokens)
@@ -189,15 +199,17 @@ def _judge(
     return _miss(now, "unknown", expected, nothing_visible(pair), False)
 
 
-def _opening(now: Call, prompt: Prompt | None, siblings: Sequence[Call], row: Model | None) -> Miss | None:
+def _opening(now: Call, prompt: Prompt | None, siblings: Sequence[Call], row: Model) -> Miss | None:
     """A call of a lane that has nothing in the cache yet: a shared prefix may be on its way, or this is the first write."""
     if now.usage.read:
         return None
     late = _on_its_way(now, prompt, siblings)
     if late:
         return late
-    if row and now.prompt_tokens < row.min_tokens and not _written(now):
-        return _miss(now, "below_minimum", 0, f"{now.prompt_tokens:,} tokens; the least that is cached is {row.min_tokens:,}", True)
+    if now.prompt_tokens < row.min_tokens and not _written(now):
+        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
+        text = f"{now.prompt_tokens:,} tokens; the least that is cached is {least}"
+        return _miss(now, "below_minimum", 0, text, not row.is_assumed)
     if not _cached_tokens(now, row):
         return None
     return _miss(now, "first_write", 0, f"nothing was cached in lane {now.exchange.lane!r} before", True)

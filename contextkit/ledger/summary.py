@@ -53,6 +53,11 @@ class Row:
         return self.usage.hit_rate
 
     @property
+    def is_cost_lower_bound(self) -> bool:
+        """Whether some of its calls have tokens and no price, so that they cost more than `cost_usd`."""
+        return self.calls_with_price < self.calls_with_usage
+
+    @property
     def saved_usd(self) -> float | None:
         """What the cache saved; negative where its writes cost more than its reads saved."""
         if self.cost_usd is None or self.cost_uncached_usd is None:
@@ -75,7 +80,7 @@ class Summary:
     hit_rates: tuple[float | None, ...]
     """Of each call, in ledger order; None where unknown. Of more than `MOST_RATES` calls, of neighbours together."""
     models_without_price: tuple[str, ...]
-    """Whose calls are in no dollar figure."""
+    """Models whose calls have tokens and no price, and are in no dollar figure."""
     groups: tuple[Row, ...] = ()
     """One row a day, session, … where a grouping was asked for, in the order of their names."""
 
@@ -181,8 +186,8 @@ class Tally:
             self._misses.append(call.miss)
             if len(self._misses) > 2 * MOST_MISSES:
                 self._misses = dearest(self._misses, MOST_MISSES)
-        if not call.has_model_price:
-            self._without_price[exchange.model] = None
+        if not call.has_model_price and call.usage and (call.usage.prompt or call.usage.output):
+            self._without_price[exchange.model] = None  # of a call without a bill the price is not what is missing
 
     def summary(self) -> Summary:
         """What was added up so far."""
@@ -281,7 +286,7 @@ class _Sum:
 
 
 def _row_json(row: Row) -> dict[str, Json]:
-    return {**asdict(row), "hit_rate": row.hit_rate, "saved_usd": row.saved_usd}
+    return {**asdict(row), "hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
 
 
 def dollars(amount: float) -> str:
@@ -292,6 +297,13 @@ def dollars(amount: float) -> str:
     """
     digits = 2 if amount == 0 or abs(amount) >= 0.1 else 4
     return f"{'-' if amount < 0 else ''}${abs(amount):,.{digits}f}"
+
+
+def spent(row: Row) -> str:
+    """What a row cost as people read it: `≥` before what leaves out calls of models without a price, `unknown` where all are."""
+    if row.cost_usd is None:
+        return "unknown"
+    return f"{'≥ ' if row.is_cost_lower_bound else ''}{dollars(row.cost_usd)}"
 
 
 def _hit_text(summary: Summary) -> str:
@@ -306,7 +318,7 @@ def _money_texts(summary: Summary) -> tuple[str, ...]:
     if summary.cost_usd is None or summary.saved_usd is None:
         return ()
     change = f"{dollars(summary.saved_usd)} saved" if summary.saved_usd >= 0 else f"{dollars(-summary.saved_usd)} more than without a cache"
-    return f"{dollars(summary.cost_usd)} spent", change
+    return f"{spent(summary.total)} spent", change
 
 
 def _miss_text(summary: Summary) -> str:

@@ -194,8 +194,8 @@ _UNBILLED = (
     "give the recorded responses, whose usage tells both"
 )
 _UNPRICED = (
-    "no list price for {models}: their tokens are counted, in no dollar figure; upgrade genai-prices, or put a price of your own on the "
-    "tokens (docs/economics.md)"
+    "no price is known for {models}: their tokens are counted, their dollars are not, so totals with ≥ are lower bounds; "
+    "to give a price, add a [[prices]] row to a TOML file and name the file with --models (docs/models.md)"
 )
 
 

@@ -12,7 +12,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.misses import Miss
-from contextkit.ledger.summary import Row, Summary, dollars
+from contextkit.ledger.summary import Row, Summary, dollars, spent
 from contextkit.letters import spelled
 from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
 from contextkit.report.figures import shares, sparkline
@@ -124,7 +124,7 @@ def _rows(console: Console, kind: str, rows: Sequence[Row], most: int) -> None:
     columns = [column for column in _TOTALS if console.width >= column[2]]
     table = _table((kind, False), *((heading, True) for heading, _, _ in columns))
     for row in dearest_rows(rows, most):
-        table.add_row(_cell(row.name, console), *(cell(row) for _, cell, _ in columns))
+        table.add_row(_cell(row.name, console), *(_cell(cell(row), console) for _, cell, _ in columns))
     _print(console, table)
     if len(rows) > most:
         _say(console, f"and {len(rows) - most:,} more {kind}s, less dear")
@@ -147,7 +147,7 @@ _TOTALS: tuple[tuple[str, Callable[[Row], str], int], ...] = (
     ("read", _rate, 0),
     ("input", lambda row: _count(row.usage.prompt if row.calls_with_usage else None), NARROW),
     ("output", lambda row: _count(row.usage.output if row.calls_with_usage else None), 100),
-    ("spent", lambda row: _money(row.cost_usd), 0),
+    ("spent", spent, 0),
     ("saved", lambda row: _money(row.saved_usd), 90),
     ("misses", lambda row: _count(row.n_misses), 0),
 )

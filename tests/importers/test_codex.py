@@ -74,7 +74,7 @@ def test_effort_and_compaction_are_causes_and_the_folder_is_the_project() -> Non
         ("compaction", f"{SESSION}/4", "Codex compacted the history"),
     ]
     causes = [row.miss.cause for row in judged(records) if row.miss]
-    assert causes == ["params_changed"]
+    assert causes == ["params_changed", "compaction"]
 
 
 @pytest.mark.parametrize("seed", range(20))

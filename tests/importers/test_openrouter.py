@@ -73,7 +73,7 @@ def test_a_cut_line_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("model", "n_calls", "unlisted"),
-    [("anthropic/claude-sonnet-4.5", 4, []), ("a/model-nobody-lists", 4, ["a/model-nobody-lists"]), ("openai/gpt-4o", 0, [])],
+    [("anthropic/claude-sonnet-4.5", 4, []), ("a/model-nobody-lists", 0, ["a/model-nobody-lists"]), ("openai/gpt-4o", 0, [])],
 )
 def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(model: str, n_calls: int, unlisted: list[str], tmp_path: Path) -> None:
     path = tmp_path / "generations.jsonl"
@@ -82,7 +82,7 @@ def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(model: str,
     gathering.add_all(judged(records_in([str(path)], Faults())))
     contents = gathering.contents("generations")
     unbilled = f"bill unknown in {n_calls} of the calls of {model}: they tell what was read from the cache, not what was written"
-    unpriced = f"no list price for {model} ({n_calls} calls): their tokens are counted, in no dollar figure; upgrade genai-prices"
+    unpriced = f"no price is known for {model} (4 calls): their tokens are counted, their dollars are not, so totals with ≥ are"
     for shown in (text(contents, 400), markdown(contents).replace("\\", ""), page(contents, Columns())):
         assert (unbilled in shown) == bool(n_calls)
         assert (unpriced in shown) == bool(unlisted)

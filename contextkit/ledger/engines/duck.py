@@ -259,7 +259,7 @@ def _in_order(table: DuckDBPyConnection, kept: list[Miss], said: _Said) -> tuple
 def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss]) -> Summary:
     has_sessions = _one(table, "SELECT count(DISTINCT session) FROM calls") > 1
     lane = "session || '/' || lane" if has_sessions else "lane"
-    unpriced = "SELECT model FROM calls WHERE NOT has_price GROUP BY model ORDER BY min(n)"
+    unpriced = "SELECT model FROM calls WHERE NOT has_price AND prompt + coalesce(output, 0) > 0 GROUP BY model ORDER BY min(n)"
     groups = _sums(table, GROUPS[by], GROUPS[by], "1") if by else []
     total = _sums(table, "'all'", "()", "1")
     return Summary(

@@ -101,11 +101,13 @@ class Columns:
 class Sums:
     """Calls added up: what a bar, a point or a line of a tree says."""
 
-    __slots__ = ("calls", "cost", "has_cost", "prompt", "read")
+    __slots__ = ("calls", "cost", "has_cost", "is_lower_bound", "prompt", "read")
 
     def __init__(self) -> None:
         self.calls = self.read = self.prompt = 0
         self.cost, self.has_cost = 0.0, False
+        self.is_lower_bound = False
+        """Whether the cost leaves out calls that have tokens and no price."""
 
     def add(self, session: Session, place: int) -> None:
         """One call of a session; a call whose bill is unknown counts as a call only."""
@@ -118,6 +120,8 @@ class Sums:
         if not isnan(cost):
             self.cost += cost
             self.has_cost = True
+        elif UNKNOWN not in (read, write, fresh):
+            self.is_lower_bound = True
 
     @property
     def hit_rate(self) -> float | None:

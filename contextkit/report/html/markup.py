@@ -101,9 +101,9 @@ def percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{share * 100:.1f} %"
 
 
-def money(amount: float | None) -> str:
-    """Dollars in words."""
-    return UNKNOWN if amount is None else dollars(amount)
+def money(amount: float | None, *, is_lower_bound: bool = False) -> str:
+    """Dollars in words; `≥` before what leaves out calls without a price."""
+    return UNKNOWN if amount is None else ("≥ " if is_lower_bound else "") + dollars(amount)
 
 
 def count(number: int | None) -> str:

@@ -53,8 +53,9 @@ def _tiles(contents: Contents) -> str:
     summary = contents.summary
     costs = [miss.cost_usd for miss in summary.losses]
     lost = sum(cost for cost in costs if cost is not None) if any(cost is not None for cost in costs) or not costs else None
+    paid = money(summary.cost_usd, is_lower_bound=summary.total.is_cost_lower_bound)
     tiles = (
-        ("read from cache", percent(summary.hit_rate)), ("spent", money(summary.cost_usd)),
+        ("read from cache", percent(summary.hit_rate)), ("spent", paid),
         ("saved by the cache", money(summary.saved_usd)),
         ("lost to misses", money(lost if summary.cost_usd is not None else None)), ("calls", count(summary.calls)),
     )  # fmt: skip
@@ -157,7 +158,7 @@ def _time(over_time: Series) -> Iterator[str]:
 
 def _step(at: int, one: Sums) -> Sequence[Cell]:
     start = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
-    return start, count(one.calls), bar(one.hit_rate), count(one.prompt), money(one.cost_usd)
+    return start, count(one.calls), bar(one.hit_rate), count(one.prompt), money(one.cost_usd, is_lower_bound=one.is_lower_bound)
 
 
 def _groups(contents: Contents) -> Iterator[str]:
@@ -175,7 +176,8 @@ def _groups(contents: Contents) -> Iterator[str]:
 def _group(row: Row) -> Sequence[Cell]:
     usage = row.usage if row.calls_with_usage else None
     tokens = count(usage.prompt if usage else None), count(usage.output if usage else None)
-    return row.name, count(row.calls), bar(row.hit_rate), *tokens, money(row.cost_usd), money(row.saved_usd), count(row.n_misses)
+    paid = money(row.cost_usd, is_lower_bound=row.is_cost_lower_bound)
+    return row.name, count(row.calls), bar(row.hit_rate), *tokens, paid, money(row.saved_usd), count(row.n_misses)
 
 
 def _sessions(ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
@@ -194,7 +196,8 @@ def _session(session: Session, names: set[str]) -> Sequence[Cell]:
     name = escape(session.name)
     link: Cell = Html(f'<a href="#waterfall" data-session="{name}">{name}</a>') if session.name in names else session.name
     started = datetime.fromtimestamp(min(session.at), UTC).strftime("%Y-%m-%d %H:%M")
-    return link, session.project, started, count(sums.calls), bar(sums.hit_rate), money(sums.cost_usd), count(session.n_losses)
+    paid = money(sums.cost_usd, is_lower_bound=sums.is_lower_bound)
+    return link, session.project, started, count(sums.calls), bar(sums.hit_rate), paid, count(session.n_losses)
 
 
 def _faults(contents: Contents) -> Iterator[str]:

@@ -69,7 +69,8 @@ def _branches(node: _Node, whole: Sums, level: int) -> Iterator[str]:
 def _line(kind: str, name: str, sums: Sums, whole: Sums) -> str:
     share = f"{bar(sums.cost / whole.cost).text} of all" if whole.cost and sums.has_cost else ""
     facts = f"{sums.calls:,} call{'' if sums.calls == 1 else 's'}, {percent(sums.hit_rate)} read"
+    paid = money(sums.cost_usd, is_lower_bound=sums.is_lower_bound)
     return (
         f'<span class="name"><span class="kind">{kind}</span> {escape(name) or "(no name)"}</span> '
-        f'<span class="cost">{money(sums.cost_usd)}</span> <span class="facts">{share} {"· " if share else ""}{facts}</span>'
+        f'<span class="cost">{paid}</span> <span class="facts">{share} {"· " if share else ""}{facts}</span>'
     )
