@@ -22,7 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = {
     1: {"errors"},
-    2: {"cache", "models", "canonical", "letters", "redact", "content_encoding", "private_files"},
+    2: {"cache", "models", "canonical", "terminal", "redact", "content_encoding", "private_files"},
     3: {"prices", "log", "tools", "economics", "transformer"},
     4: {"layout", "memory"},
     5: {"providers"},

@@ -17,6 +17,7 @@ from contextkit.bridges.mending import Mending
 from contextkit.errors import UsageError
 from contextkit.lint.guard.guard import PATHS, Guard
 from contextkit.lint.guard.wire.transport import Call, Watcher, attach, cloned, library_of
+from contextkit.terminal import sanitize
 
 Client = TypeVar("Client")
 
@@ -93,7 +94,8 @@ def listening(crossing: Watcher, clients: Iterable[Any], whose: str) -> Iterator
     """Inside, calls of `clients` made in this context and its tasks cross `crossing`; `whose` is named where there is none to follow."""
     found = [http for client in clients if library_of(http := getattr(client, "_client", None))]
     if not found:
-        warnings.warn(f"{whose} has no client of anthropic's or openai's SDK: its calls are neither recorded nor repaired", stacklevel=4)
+        text = f"{whose} has no client of anthropic's or openai's SDK: its calls are neither recorded nor repaired"
+        warnings.warn(sanitize(text), stacklevel=4)
     for http in found:
         _switched(http)
     token = _LISTENING.set(crossing)

@@ -27,6 +27,7 @@ from contextkit.providers import PARSERS
 from contextkit.providers.stateful.histories import named_in
 from contextkit.redact import redact
 from contextkit.simulator.reference import reference_cache
+from contextkit.terminal import sanitize
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Noting(Recording):
             what = (fault.strerror if isinstance(fault, OSError) else None) or fault
             text = f"{self.ledger.path} takes no more rows ({what}): recording has stopped, the agent goes on"
             self.close()
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(sanitize(text), stacklevel=2)
 
     def _write_down(self, exchange: Exchange, body: bytes, noted: _Noted | None) -> None:
         if noted is None:

@@ -18,6 +18,7 @@ from contextkit.cli.models import say_assumed
 from contextkit.cli.terminal.streams import for_programs, interruptible
 from contextkit.errors import UsageError
 from contextkit.ledger.summary import Summary
+from contextkit.terminal import echo_error, echo_json, rich_console
 
 Tick = Callable[[Usage], None]
 """Told what one more call was billed."""
@@ -53,8 +54,8 @@ def _masked(model: str, turns: int, as_json: bool) -> None:
     for endpoint in endpoints(model):
         for way in WAYS:
             found.setdefault(endpoint.name, {})[way] = run(way, endpoint, turns)
-            click.echo(f"{endpoint.name}, {way}: {turns} turns", err=True)
-    click.echo(masked.as_json(found)) if as_json else masked.show(found, model, turns)
+            echo_error(f"{endpoint.name}, {way}: {turns} turns")
+    echo_json(masked.as_json(found)) if as_json else masked.show(found, model, turns)
 
 
 def _three_ways(folder: str, model: str, turns: int, as_json: bool) -> None:
@@ -66,7 +67,7 @@ def _three_ways(folder: str, model: str, turns: int, as_json: bool) -> None:
     ways = dict(zip(WAYS, (careless, careful, with_contextkit), strict=True))
     with _progress(ways, turns) as ticks:
         summaries = {name: _run(way, model, workspace, turns, ticks[name]) for name, way in ways.items()}
-    click.echo(_json(summaries)) if as_json else show(summaries, model)
+    echo_json(_json(summaries)) if as_json else show(summaries, model)
 
 
 def _check(model: str) -> None:
@@ -107,12 +108,11 @@ def _progress(ways: Mapping[str, Any], turns: int) -> Iterator[dict[str, Tick]]:
     if not sys.stderr.isatty():
         yield {name: _told(name, turns) for name in ways}
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     name_column, read_column = TextColumn("{task.description:<17}"), TextColumn("{task.fields[read]:>6.1%} read")
     columns = name_column, BarColumn(bar_width=None), MofNCompleteColumn(), read_column
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=rich_console(stderr=True), transient=True) as bars:
         yield {name: _moving(bars, bars.add_task(name, total=turns, read=0.0)) for name in ways}
 
 
@@ -122,7 +122,7 @@ def _told(name: str, turns: int) -> Tick:
     def tick(usage: Usage) -> None:
         bills.append(usage)
         written = (usage.write_5m or 0) + (usage.write_1h or 0)
-        click.echo(f"{name} {len(bills)}/{turns}: read {usage.read or 0:,}, written {written:,}, in full {usage.fresh or 0:,}", err=True)
+        echo_error(f"{name} {len(bills)}/{turns}: read {usage.read or 0:,}, written {written:,}, in full {usage.fresh or 0:,}")
 
     return tick
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contextkit.cli.linting.options import FORMATS, Options
+from contextkit.terminal import echo, echo_error, echo_file, echo_json
 
 if TYPE_CHECKING:
     from contextkit.cli.linting.looking import Sift
     from contextkit.lint.output.forms import Told
     from contextkit.lint.output.text import Lines
 
-_PIECE = 1 << 15
 """Characters written at once: of more a reader who left may have taken a part, and nobody would be told (PYTHONUNBUFFERED)."""
 
 
@@ -62,7 +61,10 @@ def _explain(code: str, form: str) -> None:
     from contextkit.lint.output.plain_json import dumped
     from contextkit.lint.pages import page, parts
 
-    _say(dumped(parts(code)) if form == "json" else page(code).strip())
+    if form == "json":
+        echo_json(dumped(parts(code)))
+    else:
+        echo(page(code).strip())
 
 
 # Looking ------------------------------------------------------------------------------------------------------------------
@@ -115,8 +117,10 @@ def _tell(told: Told, options: Options) -> bool:
     from contextkit.lint.output.forms import FORMS, STATISTICS
 
     text = (STATISTICS if options.has_statistics else FORMS)[options.told_in](told)
-    if text:
-        _say(text)
+    if text and options.told_in in ("json", "sarif"):
+        echo_json(text)
+    elif text:
+        echo(text)
     return bool(told.findings)
 
 
@@ -125,8 +129,8 @@ def _diff(told: Told) -> bool:
 
     changes = list(mended(told.findings))
     for change in changes:
-        _say(diff(change).removesuffix("\n"))
-    click.echo(f"{len(changes):,} file{'s' * (len(changes) != 1)} would change.", err=True)
+        echo_file(diff(change).removesuffix("\n"))
+    echo_error(f"{len(changes):,} file{'s' * (len(changes) != 1)} would change.")
     return bool(changes)
 
 
@@ -134,14 +138,5 @@ def _write_baseline(told: Told, path: str) -> bool:
     from contextkit.lint.baseline import write_baseline
     from contextkit.lint.output.counts import counted
 
-    _say(f"{counted(write_baseline(path, told.findings, told.lines), 'hazard')} written to {path}.")
+    echo(f"{counted(write_baseline(path, told.findings, told.lines), 'hazard')} written to {path}.")
     return False
-
-
-def _say(text: str) -> None:
-    """What the output cannot spell (a terminal that is not UTF-8, half a surrogate pair) is written as an escape."""
-    encoding = sys.stdout.encoding or "utf-8"
-    spelled = text.encode(encoding, "backslashreplace").decode(encoding)
-    for start in range(0, len(spelled), _PIECE):
-        click.echo(spelled[start : start + _PIECE], nl=False)
-    click.echo()

@@ -13,9 +13,10 @@ from typing import Any
 
 import click
 
-from contextkit.cli.terminal.streams import check_output, complain, give_up_output
+from contextkit.cli.terminal.streams import check_output, give_up_output
 from contextkit.errors import ContextKitError
 from contextkit.models import AssumedModelWarning
+from contextkit.terminal import echo_error
 
 COMMANDS = {
     "advise": "contextkit.cli.advise.command",
@@ -117,7 +118,7 @@ def _refused(error: OSError) -> str:
 
 def _mistaken(what: str) -> int:
     """One line about what the caller can mend."""
-    complain(f"contextkit: {' '.join(what.split())}")
+    echo_error(f"contextkit: {' '.join(what.split())}")
     if not _is_flushed():
         give_up_output()
     return 2

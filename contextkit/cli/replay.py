@@ -18,6 +18,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.memory.memory import Memory
 from contextkit.providers.provider import Provider
+from contextkit.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from contextkit.context import Context
@@ -69,12 +70,12 @@ def command(
         _, ledger = replayed(path, name, asked, via, _told(tell))
     summary = summarise(ledger)
     if as_json:
-        click.echo(canonical(figures_of(summary, ledger)))
+        echo_json(canonical(figures_of(summary, ledger)))
         return
     from contextkit.report.contents import Contents
     from contextkit.report.terminal import show
 
-    click.echo(f"{path} · replayed on {asked} via {via}")
+    echo(f"{path} · replayed on {asked} via {via}")
     show(Contents("", summary, counted=COUNTED))
 
 
@@ -122,7 +123,10 @@ def _offloaded(path: str, name: str, model: str, via: str, above_tokens: int, fo
         plain = replayed(path, name, model, via, _told(tell))
         found = compared(plain, replayed(path, name, model, via, _told(tell), memory=memory))
     head = f"{path} · replayed twice on {model} via {via}: as recorded, and with results above {above_tokens:,} tokens kept in files"
-    click.echo(canonical(asdict(found)) if as_json else f"{head}\ncounted: {COUNTED}\n{shown(found)}")
+    if as_json:
+        echo_json(canonical(asdict(found)))
+    else:
+        echo(f"{head}\ncounted: {COUNTED}\n{shown(found)}")
     if found.n_restored < found.n_results:
         raise LogCorrupt(f"{found.n_results - found.n_restored} results did not come back from their files as they were")
 

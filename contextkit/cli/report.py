@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contextkit.cli.terminal.streams import check_file, complain, for_programs
+from contextkit.cli.terminal.streams import check_file, for_programs
+from contextkit.terminal import echo, echo_error, echo_json
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
@@ -134,7 +135,7 @@ def command(
         _show(contents, columns, options)
         _say(faults)
         if watch.is_stopped:
-            click.echo("partial: these are the figures of what was read before Ctrl-C", err=True)
+            echo_error("partial: these are the figures of what was read before Ctrl-C")
             raise click.exceptions.Exit(130)
 
 
@@ -207,7 +208,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
         from contextkit.importers.source import Faults
 
         faults = Faults()
-        click.echo(f"{written(_any_of(records_in(paths, faults), faults), to):,} calls written to {to}")
+        echo(f"{written(_any_of(records_in(paths, faults), faults), to):,} calls written to {to}")
         _say(faults)
         return
     if options.face == "csv" and not options.by:
@@ -218,7 +219,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
     contents = added(paths, options.by)
     _show(contents, Columns(), options)
     for file, _, what in contents.faults:
-        complain(f"{file}: {what}")
+        echo_error(f"{file}: {what}")
 
 
 def _any_of(records: Iterator[Record], faults: Faults) -> Iterator[Record]:
@@ -296,9 +297,9 @@ def _show(contents: Contents, columns: Columns, options: Options) -> None:
 
         Path(options.html).write_text(page(contents, columns), encoding="utf-8", newline="\n")
     if options.face == "json":
-        click.echo(document(contents))
+        echo_json(document(contents))
     elif options.face == "markdown":
-        click.echo(markdown(contents), nl=False)
+        echo(markdown(contents), nl=False)
     elif options.face == "csv" and options.by:
         write_groups(sys.stdout, options.by, contents.summary.groups)
     elif options.face == "terminal":
@@ -306,15 +307,15 @@ def _show(contents: Contents, columns: Columns, options: Options) -> None:
 
         show(contents)
         if options.html:
-            click.echo(f"\nthe page is {options.html}")
+            echo(f"\nthe page is {options.html}")
 
 
 def _say(faults: Faults) -> None:
     """What was wrong with the recordings, apart from the report."""
     for fault in faults.kept:
-        complain(str(fault))
+        echo_error(str(fault))
     if len(faults) > len(faults.kept):
-        click.echo(f"and {len(faults) - len(faults.kept)} more of the same", err=True)
+        echo_error(f"and {len(faults) - len(faults.kept)} more of the same")
 
 
 # A live session ---------------------------------------------------------------------------------------------------------------

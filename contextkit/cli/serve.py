@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from contextkit.terminal import echo
+
 if TYPE_CHECKING:
     from contextkit.server.replies import ReplySource
     from contextkit.simulator.engines import Engine
@@ -85,7 +87,7 @@ def _transformer(cache: str | None, options: dict[str, int | str | None]) -> tup
 
 def _announce(url: str) -> None:
     """The URL, at once also where standard output is a pipe."""
-    click.echo(url)
+    echo(url)
 
 
 def _recorded(path: str) -> list[object]:

@@ -12,8 +12,9 @@ import click
 from click.core import ParameterSource
 
 from contextkit.canonical import canonical
-from contextkit.cli.terminal.streams import check_file, complain
+from contextkit.cli.terminal.streams import check_file
 from contextkit.errors import UsageError
+from contextkit.terminal import echo_error, echo_json
 
 if TYPE_CHECKING:
     from contextkit.ledger.ledger import Ledger
@@ -149,14 +150,14 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
         watch.finish()
         if options.as_json:
             document = as_json(comparison, options.bytes_per_token, has_sessions=options.per_session)
-            click.echo(canonical({**document, "interrupted": watch.is_stopped}))
+            echo_json(canonical({**document, "interrupted": watch.is_stopped}))
         else:
             show(comparison, options.bytes_per_token)
         if options.html and comparison.outcomes:
             _write_page(comparison, traces, options.html)
         if watch.is_stopped:
             done = "these are the figures of the requests replayed so far" if comparison.outcomes else "nothing had been replayed yet"
-            click.echo(f"interrupted: {done}", err=True)
+            echo_error(f"interrupted: {done}")
             raise click.exceptions.Exit(130)
 
 
@@ -204,7 +205,7 @@ def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watc
         with watch.starting():
             outcomes.append(replay_hosted(ledger, cache, options.model, **given, watch=lambda calls: watch.share(calls, len(ledger))))
         if outcomes and outcomes[-1].setting.cache == cache and outcomes[-1].cost_usd is None:
-            complain(f"{cache}: no dollars: {why_no_price(ledger, cache, options.model)}")
+            echo_error(f"{cache}: no dollars: {why_no_price(ledger, cache, options.model)}")
     return Comparison(_kept(outcomes, options), {}, ())
 
 
@@ -353,7 +354,7 @@ def _write_page(comparison: Comparison, traces: Sequence[str], path: str) -> Non
     sizes = ", ".join(map(str, comparison.sizes))
     subtitle = f"{counts.requests:,} requests, {counts.blocks or 0:,} blocks of {sizes} tokens, {counts.tokens:,} tokens of prompt"
     Path(path).write_text(page(title, subtitle, _lines(comparison)), "utf-8", newline="\n")
-    click.echo(f"{path} written", err=True)
+    echo_error(f"{path} written")
 
 
 def _lines(comparison: Comparison) -> list[Any]:

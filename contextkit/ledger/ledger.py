@@ -25,6 +25,7 @@ from contextkit.ledger.outlines import prompts_of
 from contextkit.ledger.row import Record, decode, encode
 from contextkit.log.jsonl.line import is_unfinished
 from contextkit.log.storage import folder_at
+from contextkit.terminal import sanitize
 
 VERSION = 1
 """Of the file format; stands in the first line."""
@@ -157,7 +158,7 @@ class Ledger:
                 file.write(b"")
         if self.torn:
             text = f"{file.path} ended in an unfinished line: {len(self.torn)} bytes set aside in {file.path}.torn"
-            warnings.warn(f"{text}, every line before it is whole", stacklevel=4)
+            warnings.warn(sanitize(f"{text}, every line before it is whole"), stacklevel=4)
 
     def _load(self, data: bytes, name: str, on_corrupt: Callable[[LogCorrupt], object] | None) -> int:
         """Read all whole lines; gives how many bytes they take."""

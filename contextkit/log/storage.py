@@ -24,6 +24,7 @@ from contextkit.errors import LogCorrupt, StorageError, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.jsonl.line import GENESIS, is_torn, read_line, write_line
 from contextkit.log.jsonl.lock import MODE, FileLock, is_same_file
+from contextkit.terminal import sanitize
 
 _BINARY = getattr(os, "O_BINARY", 0)
 """Windows would write two bytes for a newline without it."""
@@ -208,7 +209,7 @@ class JSONLStorage:
             what = "an entry whose append had failed" if self._lock.note and tail.endswith(b"\n") else "an unfinished line"
             self.torn = tail
             text = f"{self._file} ended in {what}: {len(tail)} bytes set aside in {aside}, every line before it is whole"
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(sanitize(text), stacklevel=3)
         if tail or self._lock.note:
             self._rewind()
 

@@ -18,6 +18,7 @@ from contextkit.memory.memory import Memory
 from contextkit.memory.offload import Offloaded, offload, restore, size_of, store_binary, without_binary
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import Reference
+from contextkit.terminal import sanitize
 from contextkit.tools.tool import Tool
 from contextkit.tools.toolbox import Toolbox
 
@@ -115,7 +116,7 @@ class Keeping:
         try:
             found = self._offloaded(body, self.memory, source)
         except (MemoryRefused, OSError) as refused:
-            warnings.warn(f"a result of {body['name']!r} stays in the window: {refused}", stacklevel=5)
+            warnings.warn(sanitize(f"a result of {body['name']!r} stays in the window: {refused}"), stacklevel=5)
             return {**body, "content": without_binary(body["content"])}
         told = {"references": [reference.body for reference in found.references]} if found.references else {}
         return {**body, "content": found.content, **told}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from contextkit.canonical import Json
 from contextkit.simulator.compare import Comparison, Counts, Outcome
+from contextkit.terminal import rich_console
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -78,9 +79,7 @@ def label(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
 
 def show(comparison: Comparison, bytes_per_token: int | None, file: TextIO | None = None, width: int | None = None) -> None:
     """Print a row an outcome to `file`, standard output by default."""
-    from rich.console import Console
-
-    console = Console(file=file, width=width, highlight=False, soft_wrap=False)
+    console = rich_console(file=file, width=width, soft_wrap=False)
     if not comparison.outcomes:
         return
     counts = comparison.outcomes[0].counts

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from contextkit.report.contents import Contents
+from contextkit.terminal import echo, rich_console
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -25,10 +26,9 @@ def follow(read: Callable[[], Contents], look: Callable[[], Hashable], wait: Cal
 
     On a terminal one picture is redrawn in place; elsewhere each change is a line.
     """
-    from rich.console import Console
     from rich.live import Live
 
-    console, shown = Console(highlight=False), ""
+    console, shown = rich_console(), ""
     try:
         with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
             seen, contents = look(), read()
@@ -37,7 +37,7 @@ def follow(read: Callable[[], Contents], look: Callable[[], Hashable], wait: Cal
                     live.update(_picture(contents, console), refresh=True)
                 elif str(contents.summary) != shown:
                     shown = str(contents.summary)
-                    print(shown, flush=True)
+                    echo(shown)
                 seen, contents = _next(read, look, seen, contents, wait)
     except KeyboardInterrupt:
         return

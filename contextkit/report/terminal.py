@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row, Summary, dollars, spent
-from contextkit.letters import spelled
 from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
 from contextkit.report.figures import shares, sparkline
 from contextkit.report.fixes import provider_says
+from contextkit.terminal import rich_console, sanitize_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,17 +35,13 @@ UNKNOWN = "unknown"
 
 def show(report: Summary | Contents, file: TextIO | None = None) -> None:
     """Print `report` to `file`, standard output by default: colour, width and character set are those of the terminal."""
-    from rich.console import Console
-
-    draw(_contents(report), Console(file=file, highlight=False, soft_wrap=False))
+    draw(_contents(report), rich_console(file=file, soft_wrap=False))
 
 
 def text(report: Summary | Contents, width: int = 100) -> str:
     """What `show` prints, without colour, in `width` columns."""
-    from rich.console import Console
-
     page = StringIO()
-    console = Console(file=page, width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False)
+    console = rich_console(file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False)
     draw(_contents(report), console)
     return page.getvalue()
 
@@ -94,7 +90,7 @@ def _print(console: Console, table: Table) -> None:
 
 def _plain(line: str, console: Console) -> str:
     """`line` in characters the terminal has, and none that it obeys."""
-    return spelled(line, console.encoding)
+    return sanitize_for(console.encoding, line)
 
 
 def _table(*columns: tuple[str, bool]) -> Table:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from contextkit.terminal import rich_console
+
 T = TypeVar("T")
 OFTEN = 64
 """Steps between two looks at the progress bar."""
@@ -106,11 +108,10 @@ class Watch:
 @contextmanager
 def watching() -> Iterator[Watch]:
     """A command that can be watched and interrupted; nothing of the bar stays."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=rich_console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         watch = Watch(bar)
         before = signal.signal(signal.SIGINT, watch.press)
         try:

@@ -30,6 +30,7 @@ from contextkit.server.state import State
 from contextkit.server.stored.stored import Stored
 from contextkit.server.wires import anthropic_messages, bedrock_converse, gemini, openai_chat, openai_compact, openai_responses
 from contextkit.server.wires.wire import Answer, Wire
+from contextkit.terminal import sanitize
 
 if TYPE_CHECKING:
     from contextkit.server.replies import ErrorEvent
@@ -138,7 +139,7 @@ def refused(state: State, wire: Wire, refusal: Refusal) -> Outcome:
 
 def failed(state: State, wire: Wire, fault: Exception) -> Outcome:
     """A mistake in our own code, or in the callable that replies: logged with its trace, answered with a 500 that no SDK retries."""
-    logging.getLogger("contextkit.server").error("request failed: %s", trace_of(fault))
+    logging.getLogger("contextkit.server").error("request failed: %s", sanitize(trace_of(fault)))
     what = str(fault) if isinstance(fault, ContextKitError) else type(fault).__name__
     refusal = wire.fault(500, None, f"the local server could not answer: {what}; its log has the trace")
     return _json(state, wire, 500, wire.error(refusal), ("x-should-retry", "false"))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contextkit.cli.terminal.streams import complain, for_programs, interruptible, say
+from contextkit.cli.terminal.streams import for_programs, interruptible
+from contextkit.terminal import echo, echo_error, echo_json
 
 if TYPE_CHECKING:
     from contextkit.economics.break_even import Advice
@@ -40,11 +41,11 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     check_any_read(faults)
     if as_json:
         for_programs()
-        click.echo(_document(found))
+        echo_json(_document(found))
     else:
-        say(_page(found))
+        echo(_page(found))
     for fault in faults.kept:
-        complain(str(fault))
+        echo_error(str(fault))
 
 
 def _document(found: Advised) -> str:

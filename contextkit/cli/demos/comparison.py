@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from contextkit.ledger.summary import Summary, dollars
+from contextkit.terminal import rich_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,9 +34,7 @@ _Cell = Callable[[Summary, bool], str]
 
 def show(summaries: Mapping[str, Summary], model: str) -> None:
     """Print the table, what each way did, and what came of it, to standard output."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = rich_console()
     _say(console, f"The same work on {model}, three ways (local provider, list prices, token counts estimated):", "bold")
     for name, what in WAYS.items():
         _say(console, f"  {name}: {what}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from contextkit.canonical import Json, canonical, parse
 from contextkit.cli.demos.masking import FAMILIES, OPENAI, WAYS, Ran
 from contextkit.ledger.summary import dollars
+from contextkit.terminal import rich_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,10 +23,9 @@ Found = Mapping[str, Mapping[str, Ran]]
 def show(found: Found, model: str, turns: int) -> None:
     """Print the table and what came of it, to standard output."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = rich_console()
     what = f"One agent, 60 tools, {len(FAMILIES)} phases, {turns} turns, on {model} (Messages) and {OPENAI}"
     _say(console, f"{what} (local provider, list prices, token counts estimated):", "bold")
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)

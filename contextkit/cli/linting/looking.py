@@ -22,6 +22,7 @@ from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import Finding
 from contextkit.lint.output.counts import Looked, counted
 from contextkit.lint.source.detect import find_in_code
+from contextkit.terminal import echo_error
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
@@ -73,13 +74,13 @@ class Look:
     def tell_left_out(self) -> None:
         """Say which files and folders nobody looked at, and how many findings are not told, once for all looks."""
         if self._n_sifted:
-            click.echo(f"{counted(self._n_sifted, 'hazard')} left out: in the baseline", err=True)
+            echo_error(f"{counted(self._n_sifted, 'hazard')} left out: in the baseline")
         if self._tests:
-            click.echo(f"{counted(len(self._tests), 'file')} of tests left out: name them, or add --tests", err=True)
+            echo_error(f"{counted(len(self._tests), 'file')} of tests left out: name them, or add --tests")
         for path, reason in sorted(self._closed.items())[:TOLD]:
-            click.echo(f"{path}: left out, the folder cannot be looked into: {reason}", err=True)
+            echo_error(f"{path}: left out, the folder cannot be looked into: {reason}")
         if len(self._closed) > TOLD:
-            click.echo(f"and {len(self._closed) - TOLD:,} more of these", err=True)
+            echo_error(f"and {len(self._closed) - TOLD:,} more of these")
 
     def in_recordings(self) -> Iterator[Finding]:
         """Findings of recordings, record by record: a recording may be larger than memory."""
@@ -95,9 +96,9 @@ class Look:
                         raise
                     raise UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error))) from None
         for fault in faults.kept:
-            click.echo(str(fault), err=True)
+            echo_error(str(fault))
         if len(faults) > len(faults.kept):
-            click.echo(f"and {len(faults) - len(faults.kept):,} more of these", err=True)
+            echo_error(f"and {len(faults) - len(faults.kept):,} more of these")
 
     def _in_recording(self, file: str, faults: Faults, tell: Callable[[str], None]) -> Iterator[Finding]:
         from contextkit.importers.found import check_any_read, records_in
@@ -140,7 +141,7 @@ def _note(remark: Remark, verdicts: dict[str, str], rerouted: dict[str, str]) ->
 def _tell_bodiless(file: str, n_skipped: int, n_all: int) -> None:
     if n_skipped or not n_all:
         what = f"{n_skipped:,} of {n_all:,} calls were recorded without their bodies" if n_all else "no calls in it"
-        click.echo(f"{file}: {what}; nothing to look at", err=True)
+        echo_error(f"{file}: {what}; nothing to look at")
 
 
 def _counter() -> AbstractContextManager[Callable[[str], None]]:

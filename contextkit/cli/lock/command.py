@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.cli.terminal.streams import for_programs
+from contextkit.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from contextkit.cli.lock.settings import Settings
@@ -37,8 +38,8 @@ def write(project: str) -> None:
     settings.path.write_bytes(lock_text(heads).encode())
     for name, head in heads.items():
         about = "about " if head.is_estimate else ""
-        click.echo(f"{name}: {len(head.blocks)} blocks, {about}{head.n_tokens:,} tokens, {head.digest[:8]} ({head.model})")
-    click.echo(f"written to {settings.path}")
+        echo(f"{name}: {len(head.blocks)} blocks, {about}{head.n_tokens:,} tokens, {head.digest[:8]} ({head.model})")
+    echo(f"written to {settings.path}")
 
 
 @command.command("check")
@@ -60,7 +61,10 @@ def check(project: str, live_sessions: int | None, session_tokens: int | None, d
     checked = check_all(settings, locked, _heads(settings), live_sessions, session_tokens)
     if as_json:
         for_programs()
-    click.echo(checked.to_json() if as_json else checked.to_text(with_diff=diff))
+    if as_json:
+        echo_json(checked.to_json())
+    else:
+        echo(checked.to_text(with_diff=diff))
     if checked.is_over:
         raise click.exceptions.Exit(1)
 

@@ -27,6 +27,7 @@ from contextkit.lint.trace.cut import cut
 from contextkit.lint.trace.rule import Sent
 from contextkit.providers.stateful.histories import named_in
 from contextkit.server.proxy.passage import Departed, Ended
+from contextkit.terminal import sanitize
 
 MOST_CONVERSATIONS, MOST_KEPT_BYTES = 256, 1 << 26
 """Conversations whose last request is kept, and bytes of them together."""
@@ -117,7 +118,7 @@ def _breaks(before: Sent, sent: Sent, turn: int, session: str) -> tuple[Finding,
     try:
         return tuple(broken(step_of(replace(before, index=0), sent, turn), catalogue(), session))
     except Exception as error:  # noqa: BLE001 - a fault of a rule must not end the recording of what passes
-        warnings.warn(f"a request was recorded unjudged, a rule failed ({type(error).__name__})", stacklevel=2)
+        warnings.warn(sanitize(f"a request was recorded unjudged, a rule failed ({type(error).__name__})"), stacklevel=2)
         return ()
 
 

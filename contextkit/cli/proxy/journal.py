@@ -16,6 +16,7 @@ from contextkit.ledger.ledger import HEADER, check_header
 from contextkit.ledger.row import Record, encode
 from contextkit.log.storage import folder_at
 from contextkit.private_files import private_opener
+from contextkit.terminal import sanitize
 
 _WINDOW = 1 << 16
 
@@ -89,4 +90,4 @@ class Journal:
         with open(aside, "ab", opener=private_opener) as beside:
             beside.write(tail)
         self._file.truncate(good)
-        warnings.warn(f"{self.path} ended in an unfinished line: {len(tail)} bytes set aside in {aside}", stacklevel=4)
+        warnings.warn(sanitize(f"{self.path} ended in an unfinished line: {len(tail)} bytes set aside in {aside}"), stacklevel=4)

@@ -5,13 +5,13 @@ Takes reports, gives text. Writing is done in a thread of its own: a terminal th
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.summary import dollars
+from contextkit.terminal import echo, echo_error, sanitize, sanitize_json
 
 
 def lines_of(report: Json) -> Iterator[str]:
@@ -60,12 +60,15 @@ def _finding(finding: Json) -> str:
     return f"{finding['code']} {finding['message']}: {where}{sides}{cost}"
 
 
-def summary_of(report: Json) -> str:
-    """What it came to."""
+def summary_of(report: Json) -> Iterator[str]:
+    """What it came to, line by line."""
     breaks = ", ".join(f"{code} × {n}" for code, n in sorted(report["breaks"].items(), key=lambda pair: -pair[1]))
     calls, passed = report["summary"]["total"]["calls"], report.get("passed", 0)
-    others = f"\npassed on unread: {passed} other request{'' if passed == 1 else 's'}" if passed else ""
-    return f"{calls} call{'' if calls == 1 else 's'} · {report['text']}{others}" + (f"\nbreaks: {breaks}" if breaks else "")
+    yield f"{calls} call{'' if calls == 1 else 's'} · {report['text']}"
+    if passed:
+        yield f"passed on unread: {passed} other request{'' if passed == 1 else 's'}"
+    if breaks:
+        yield f"breaks: {breaks}"
 
 
 class Shown:
@@ -81,7 +84,7 @@ class Shown:
     def began(self, url: str, upstream: str, record: str = "") -> None:
         """It listens."""
         self._has_begun = True
-        self._texts.put(canonical({"url": url, "upstream": upstream}).decode() if self._is_json else f"{url} → {upstream}")
+        self._texts.put(sanitize_json(canonical({"url": url, "upstream": upstream}).decode()) if self._is_json else f"{url} → {upstream}")
         if not self._is_json and not self._is_quiet:
             kept = f"recording to {record}" if record else "recording nothing (--record runs.jsonl would)"
             self._texts.put(f"{kept}; give a client this address as its base URL; Ctrl-C ends it")
@@ -90,13 +93,13 @@ class Shown:
         """A call, the summary, or trouble."""
         kind = next((kind for kind in _PLAIN if kind in report), "exchange")
         if kind == "trouble":
-            print(f"contextkit: {report['trouble']}", file=sys.stderr)
+            echo_error(f"contextkit: {report['trouble']}")
         elif not self._has_begun:
             return  # it never listened: there is nothing to sum up
         elif self._is_json:
-            self._texts.put(canonical(report).decode())
+            self._texts.put(sanitize_json(canonical(report).decode()))
         elif kind == "summary" or not self._is_quiet:
-            self._texts.put("\n".join(_PLAIN[kind](report)))
+            self._texts.put("\n".join(sanitize(line, keep="") for line in _PLAIN[kind](report)))
 
     def close(self) -> None:
         """Write what is left, as far as somebody reads."""
@@ -106,14 +109,14 @@ class Shown:
     def _write(self) -> None:
         while (text := self._texts.get()) is not None:
             try:
-                print(text, flush=True)
+                echo(text)
             except (BrokenPipeError, ValueError):
                 return  # nobody reads any more; calls go on
 
 
 _PLAIN: dict[str, Callable[[Json], Iterator[str]]] = {
     "trouble": lambda report: iter([report["trouble"]]),
-    "summary": lambda report: iter([summary_of(report)]),
+    "summary": summary_of,
     "passed": lambda report: iter([f"  passed on unread: {report['passed']['text']}"]),
     "exchange": lines_of,
 }

@@ -7,6 +7,7 @@ from datetime import datetime
 import click
 
 from contextkit.cli.terminal.streams import for_programs
+from contextkit.terminal import echo, echo_json
 
 
 @click.group("template")
@@ -47,7 +48,10 @@ def check(template: str, conversation: str, options: tuple[str, ...], now: datet
     found = check_prefix_stable(Template(Path(template)), bodies, at=now)
     if as_json:
         for_programs()
-    click.echo((to_json if as_json else to_text)(found, len(calls_of(bodies))))
+    if as_json:
+        echo_json(to_json(found, len(calls_of(bodies))))
+    else:
+        echo(to_text(found, len(calls_of(bodies))))
     if found:
         raise click.exceptions.Exit(1)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
+from contextkit.terminal import echo_status
 
 _SECONDS = 0.05
 """Between two texts: a faster one cannot be read."""
@@ -29,10 +29,11 @@ def counter(*, is_shown: bool = True) -> Iterator[Callable[[str], None]]:
         now = time.monotonic()
         if now - told_at >= _SECONDS:
             width, told_at = max(width, len(text)), now  # before it is written: Ctrl-C may come right behind
-            click.echo(f"\r{text:{width}}", nl=False, err=True)
+            echo_status(f"{text:{width}}")
 
     try:
         yield tell
     finally:
         if width:
-            click.echo(f"\r{' ' * width}\r", nl=False, err=True)
+            echo_status(" " * width)
+            echo_status("")

@@ -1,8 +1,7 @@
-"""Standard output and standard error as commands use them: whether there is one, how it is encoded, and lines that hold nothing to obey.
+"""Standard output and standard error as commands use them: whether there is one, and how it is encoded.
 
-What a program reads (JSON, CSV, Markdown) is UTF-8 wherever it does not go to a terminal; elsewhere what the output's encoding cannot spell
-is written as an escape. What is printed on standard error may quote a recording: `complain` shows its terminal escapes instead of sending
-them.
+What a program reads (JSON, CSV, Markdown) is UTF-8 wherever it does not go to a terminal; elsewhere what the output's encoding cannot
+write is written as an escape. What is printed goes through `contextkit.terminal`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from io import TextIOWrapper
 
 import click
 
-from contextkit.letters import spelled, visible
+from contextkit.terminal import echo_error
 
 
 def check_output() -> None:
@@ -38,23 +37,13 @@ def check_file(option: str, name: str | None) -> None:
         raise click.UsageError(f"{option} writes a file, not standard output: give it a name other than - (./- for a file called so)")
 
 
-def say(text: str) -> None:
-    """Lines on standard output for somebody who reads them, in letters it has."""
-    click.echo(spelled(text, sys.stdout.encoding or "utf-8"))
-
-
-def complain(text: str) -> None:
-    """One line on standard error."""
-    click.echo(visible(text), err=True)
-
-
 @contextmanager
 def interruptible(what: str) -> Iterator[None]:
     """Ctrl-C inside ends the command with a line that says so; `what` is what there is to show for the time it took."""
     try:
         yield
     except KeyboardInterrupt:
-        complain(f"interrupted: {what}")
+        echo_error(f"interrupted: {what}")
         raise click.exceptions.Exit(130) from None
 
 

@@ -12,6 +12,7 @@ from contextkit.canonical import canonical
 from contextkit.cli.terminal.streams import check_file
 from contextkit.cli.transformer.picture import lines, svg
 from contextkit.errors import UsageError
+from contextkit.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from contextkit.transformer.explain_edit import Edit, Explanation
@@ -59,9 +60,9 @@ def command(
     if picture:
         picture.write_text(svg(found, f"{edit.kind}: {found.n_kept} of {found.n_after} rows kept"), encoding="utf-8", newline="\n")
     if as_json:
-        click.echo(canonical(_plain(found)))
+        echo_json(canonical(_plain(found)))
     else:
-        click.echo("\n".join(lines(found, shown)))
+        echo("\n".join(lines(found, shown)))
 
 
 def _edit(edits: dict[str, Any]) -> Edit:

@@ -9,8 +9,8 @@ import click
 
 from contextkit.canonical import canonical, parse
 from contextkit.cli.models import say_assumed
-from contextkit.cli.terminal.streams import complain
 from contextkit.errors import UnreadableLog
+from contextkit.terminal import echo_error, echo_json
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
@@ -49,7 +49,7 @@ def command(paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, .
         _show(found, as_json=as_json, is_whole=not watch.is_stopped)
         _say(faults)
         if watch.is_stopped:
-            click.echo("interrupted: these are the figures of what was read and replayed so far", err=True)
+            echo_error("interrupted: these are the figures of what was read and replayed so far")
             raise click.exceptions.Exit(130)
 
 
@@ -85,7 +85,7 @@ def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:
     from contextkit.cli.whatif.table import show
 
     if as_json:
-        click.echo(canonical({**parse(found.to_json().encode()), "interrupted": not is_whole}))
+        echo_json(canonical({**parse(found.to_json().encode()), "interrupted": not is_whole}))
     else:
         show(found)
 
@@ -93,6 +93,6 @@ def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:
 def _say(faults: Faults) -> None:
     """What was wrong with the recordings, apart from the answer."""
     for fault in faults.kept:
-        complain(str(fault))
+        echo_error(str(fault))
     if len(faults) > len(faults.kept):
-        click.echo(f"and {len(faults) - len(faults.kept)} more of the same", err=True)
+        echo_error(f"and {len(faults) - len(faults.kept)} more of the same")

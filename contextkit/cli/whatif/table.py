@@ -10,9 +10,9 @@ from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.summary import dollars
-from contextkit.letters import spelled
 from contextkit.simulator.counterfactual.answer import Answer, WhatIf
 from contextkit.simulator.counterfactual.fix import ASSUMPTIONS
+from contextkit.terminal import rich_console, sanitize_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,17 +26,13 @@ SESSIONS = 40
 
 def show(found: WhatIf, file: TextIO | None = None) -> None:
     """Print `found` to `file`, standard output by default."""
-    from rich.console import Console
-
-    _draw(found, Console(file=file, highlight=False))
+    _draw(found, rich_console(file=file))
 
 
 def text(found: WhatIf, width: int = 120) -> str:
     """What `show` prints, without colour, in `width` columns."""
-    from rich.console import Console
-
     page = StringIO()
-    _draw(found, Console(file=page, width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False))
+    _draw(found, rich_console(file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False))
     return page.getvalue()
 
 
@@ -154,4 +150,4 @@ def _say(console: Console, line: str, style: str = "") -> None:
 
 def _plain(line: str, console: Console) -> str:
     """`line` in characters the terminal has, and none that it obeys."""
-    return spelled(line, console.encoding)
+    return sanitize_for(console.encoding, line)

@@ -35,6 +35,7 @@ from contextkit.lint.trace.rule import Sent
 from contextkit.models import MODELS
 from contextkit.providers.stateful.continuing import PREVIOUS
 from contextkit.providers.stateful.histories import Unknown, named_in
+from contextkit.terminal import sanitize
 
 PATHS = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
 """End of the path → the wire that is spoken there."""
@@ -159,7 +160,7 @@ class Guard:
             broke = broken(step_of(replace(before, index=0), after, turn), rules, name, caller_) if before else []
             return (*broke, *refused(after, turn, rules, name, caller_))
         except Exception as error:  # noqa: BLE001 - a fault of ours must not stop a call of theirs
-            warnings.warn(f"a request was sent unjudged, a rule failed ({type(error).__name__})", stacklevel=2)
+            warnings.warn(sanitize(f"a request was sent unjudged, a rule failed ({type(error).__name__})"), stacklevel=2)
             return ()
 
     def _all_rules(self) -> Rules:

@@ -14,6 +14,7 @@ from contextkit.ledger.exchange import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.row import Record
 from contextkit.redact import redact
+from contextkit.terminal import sanitize
 
 
 class Recording:
@@ -53,7 +54,7 @@ class Recording:
             what = (fault.strerror if isinstance(fault, OSError) else None) or fault
             text = f"{self._ledger.path} takes no more rows ({what}): recording has stopped, the client goes on"
             self.close()
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(sanitize(text), stacklevel=3)
 
     @staticmethod
     def _put(ledger: Ledger, record: Record) -> None:

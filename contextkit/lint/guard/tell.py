@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from contextkit.errors import PrefixBroken, UsageError
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
+from contextkit.terminal import sanitize
 
 OnBreak = Literal["warn", "raise"] | Callable[[Finding], object]
 """What becomes of a finding."""
@@ -187,7 +188,7 @@ class Teller:
     def _tell(self, finding: Finding, where: Caller) -> None:
         if not callable(self._on_break):
             kind = passing(PrefixWarning, self._sdk)
-            warnings.warn_explicit(kind(_said(finding)), kind, where.file or "<unknown>", where.line, where.module or None)
+            warnings.warn_explicit(kind(sanitize(_said(finding))), kind, where.file or "<unknown>", where.line, where.module or None)
             return
         try:
             self._on_break(finding)

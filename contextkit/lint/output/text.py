@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from contextkit.letters import visible
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.lint.output.counts import Looked, counted
 from contextkit.lint.output.group import Catalogue, Group, groups, joined
 from contextkit.lint.output.window import lines_of, window
+from contextkit.terminal import sanitize
 
 Lines = Callable[[str], Sequence[str]]
 """File → its lines."""
@@ -26,7 +26,7 @@ def as_text(
     """Line by line: a paragraph for each group, then what several detectors agree on, then a count."""
     read = lru_cache(maxsize=8)(lines)  # no longer than this page: --fix changes files between two of them
     for group in groups(findings):
-        yield from (visible(line, keep="\t") for line in _paragraph(group, read))
+        yield from (sanitize(line, keep="\t") for line in _paragraph(group, read))
         yield ""
     together = joined(findings, catalogue)
     if together:

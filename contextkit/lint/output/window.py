@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from contextkit.letters import visible
 from contextkit.lint.finding import CodePlace
+from contextkit.terminal import sanitize
 
 WIDEST = 160
 """Characters of a line that are shown; of a longer one the part around the place."""
@@ -34,7 +34,7 @@ def window(place: CodePlace, lines: Sequence[str], around: int = 1) -> list[str]
     shown = [f"{' ' * margin} |"]
     for number in numbers:
         line = lines[number - 1]
-        shown.append(f"{number:>{margin}} | {visible(line[cut : cut + WIDEST], keep=chr(9))}".rstrip())
+        shown.append(f"{number:>{margin}} | {sanitize(line[cut : cut + WIDEST], keep=chr(9))}".rstrip())
         if number == place.line:
             shown.append(f"{' ' * margin} | {_carets(line, place, cut)}")
     return [*shown, f"{' ' * margin} |"]
@@ -45,8 +45,8 @@ def _carets(line: str, place: CodePlace, cut: int) -> str:
     start = min(place.column - 1, len(line))
     end = place.end_column - 1 if place.end_line == place.line else len(line)
     end = min(max(end, start + 1), max(len(line), start + 1), cut + WIDEST)
-    lead = visible(line[cut:start], keep="\t")
-    return re.sub(r"[^\t]", " ", lead) + "^" * max(1, len(visible(line[start:end], keep="")))
+    lead = sanitize(line[cut:start], keep="\t")
+    return re.sub(r"[^\t]", " ", lead) + "^" * max(1, len(sanitize(line[start:end], keep="")))
 
 
 def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[str]:

@@ -21,6 +21,7 @@ from contextkit.models import model_named
 from contextkit.prices import cost_usd
 from contextkit.providers.blockwise.raw import RAW, unpacked
 from contextkit.providers.gemini.parts import WIRE
+from contextkit.terminal import sanitize
 
 STORAGE_USD: Mapping[str, float] = {"gemini-3.8-flash": 0.5, "gemini-3.7-flash": 0.5, "gemini-3.6-flash": 0.5}
 """Model → dollars for a million tokens and an hour (PyPI genai-prices 0.2.3, comments of these rows)."""
@@ -111,4 +112,4 @@ def _storage(model: str, n_tokens: int, ttl_seconds: float, usd: float | None) -
 
 def _warn(name: str, kept_usd: float) -> None:
     text = f"{name} was not closed: Google stores it, and bills it (${kept_usd:.4f}), until it expires"
-    warnings.warn(text, ResourceWarning, stacklevel=2)
+    warnings.warn(sanitize(text), ResourceWarning, stacklevel=2)

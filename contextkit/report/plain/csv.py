@@ -13,6 +13,7 @@ from typing import TextIO
 from contextkit.ledger.judged import Judged
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row
+from contextkit.terminal import sanitized_cells
 
 Cell = str | int | float | None
 
@@ -92,11 +93,11 @@ class Calls:
 
     def __call__(self, call: Judged) -> None:
         """One more."""
-        self._out.writerow([cell(call) for _, cell in CALLS])
+        self._out.writerow(sanitized_cells(cell(call) for _, cell in CALLS))
 
 
 def write_groups(file: TextIO, by: str, rows: Sequence[Row]) -> None:
     """A row a group, the first column named for what they are groups by."""
     out = csv.writer(file, lineterminator="\n")
     out.writerow([by, *(name for name, _ in GROUPS)])
-    out.writerows([[safe(row.name), *(cell(row) for _, cell in GROUPS)] for row in rows])
+    out.writerows(sanitized_cells((safe(row.name), *(cell(row) for _, cell in GROUPS))) for row in rows)

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.ledger.summary import Row, dollars
-from contextkit.letters import visible
 from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
 from contextkit.report.figures import losses
 from contextkit.report.fixes import fix_of, provider_says
+from contextkit.terminal import sanitize
 
 ROWS, MISSES = 30, 30
 """Listed in full; the dearest ones where there are more."""
@@ -30,7 +30,7 @@ def escaped(text: str) -> str:
     >>> print(escaped("a|b [c](d)"))
     a\|b \[c\]\(d\)
     """
-    return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
+    return _SPECIAL.sub(r"\\\1", sanitize(" ".join(text.split())))
 
 
 def _lines(contents: Contents) -> Iterator[str]:

@@ -19,6 +19,7 @@ try:
 except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
+from contextkit.redact import redact_text
 from contextkit.server.answer import CHAT, MESSAGES, trace_of
 from contextkit.server.http.hosts import Hosts
 from contextkit.server.proxy.headers import value_of
@@ -27,6 +28,7 @@ from contextkit.server.proxy.passage import Observer, Repair
 from contextkit.server.proxy.relay import Relay, Unreachable, in_words
 from contextkit.server.proxy.upstream import Upstream
 from contextkit.server.wires.wire import Wire
+from contextkit.terminal import sanitize
 
 _BACKLOG = 1024
 """Connections that may wait to be taken: agents start by the hundred."""
@@ -106,7 +108,8 @@ class Proxy:
         except ConnectionResetError:
             link.abort()
         except Exception as fault:  # noqa: BLE001 - one connection's trouble is not the others'
-            logging.getLogger("contextkit.proxy").error("a connection was given up: %s", trace_of(fault))  # noqa: TRY400 - no text of it
+            log = logging.getLogger("contextkit.proxy")
+            log.error("a connection was given up: %s", sanitize(redact_text(trace_of(fault))))  # noqa: TRY400 - no text of it
             link.abort()
         finally:
             link.close()
