@@ -37,10 +37,25 @@ class Options:
     allow_hosts: tuple[str, ...]
     repairs: tuple[str, ...]
     ca: Path | None
+    header_seconds: float
+    idle_seconds: float
+    connect_seconds: float
+    read_seconds: float
+    stop_seconds: float
+    queue_mb: int
     has_metrics: bool
     has_otel: bool
     is_json: bool
     is_quiet: bool
+
+
+def _seconds(name: str) -> dict[str, Any]:
+    """An option for one of the time limits."""
+    return {"default": DEFAULT_SECONDS[name], "show_default": True, "type": click.FloatRange(0.1)}
+
+
+DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0, "stop": 5.0}
+"""As in `contextkit.server.proxy.passage.Timeouts`, which is not imported for `--help`; `stop` as in `Watcher`."""
 
 
 @click.command("proxy")
@@ -51,6 +66,12 @@ class Options:
 @click.option("--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal.")
 @click.option("--repair", "repairs", default="", metavar="NAMES", help=REPAIR_HELP)
 @click.option("--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certificates trusted beside the system's.")
+@click.option("--header-seconds", **_seconds("header"), help="For the head of a request, once it has begun; then 408.")
+@click.option("--idle-seconds", **_seconds("idle"), help="For a client that sends and takes nothing; then its connection closes.")
+@click.option("--connect-seconds", **_seconds("connect"), help="For a connection to the provider; then 502.")
+@click.option("--read-seconds", **_seconds("read"), help="For the provider's next byte; then 504, or the response breaks off.")
+@click.option("--stop-seconds", **_seconds("stop"), help="For recording what still waits at Ctrl-C or SIGTERM.")
+@click.option("--queue-mb", default=256, show_default=True, type=click.IntRange(1), help="What may wait for its analysis.")
 @click.option("--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics.")
 @click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
 @click.option("--json", "is_json", is_flag=True, help="One JSON object a call on standard output; also for what passed on unread.")
@@ -89,20 +110,24 @@ async def _serve(asked: Options) -> None:
     from contextkit.cli.proxy.shown import Shown
     from contextkit.cli.proxy.watcher import Watcher
     from contextkit.server.proxy.metrics.prometheus import Metrics
+    from contextkit.server.proxy.passage import Timeouts
     from contextkit.server.proxy.proxy import Page, Proxy
     from contextkit.server.proxy.repairs.repairs import Repairs
     from contextkit.server.proxy.upstream import Upstream
 
-    upstream, repair = Upstream(asked.upstream, asked.ca), Repairs(asked.repairs) if asked.repairs else None
+    upstream, repair = Upstream(asked.upstream, asked.ca, asked.connect_seconds), Repairs(asked.repairs) if asked.repairs else None
     metrics, shown = Metrics(), Shown(is_json=asked.is_json, is_quiet=asked.is_quiet)
     telemetry = _Telemetry() if asked.has_otel else None
     takers: list[Callable[[Json], object]] = [shown.report, metrics.take, *([telemetry.take] if telemetry else [])]
-    watcher = await Watcher.start(asked.record, upstream.url, _each(takers))
+    watcher = await Watcher.start(asked.record, upstream.url, _each(takers), asked.queue_mb << 20)
+    timeouts = Timeouts(asked.header_seconds, asked.idle_seconds, asked.connect_seconds, asked.read_seconds)
     pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if asked.has_metrics else {}
-    proxy = Proxy(upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=asked.allow_hosts)
+    proxy = Proxy(
+        upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=asked.allow_hosts, timeouts=timeouts
+    )
     try:
         await proxy.start(asked.host, asked.port)
-        shown.began(proxy.url, upstream.url, asked.record)
+        shown.began(proxy.url, upstream.shown, asked.record)
         if not _is_loopback(asked.host):
             shown.report({"trouble": f"{asked.host} can be reached from outside: anybody may send calls (with keys of their own)"
                                      + (" and read /-/metrics" if pages else "")})  # fmt: skip
@@ -112,7 +137,8 @@ async def _serve(asked: Options) -> None:
         await asyncio.Event().wait()
     finally:
         await proxy.stop()
-        await watcher.close()
+        if n_lost := await watcher.close(asked.stop_seconds):
+            shown.report({"trouble": f"{n_lost} calls were not recorded {asked.stop_seconds:g} seconds after the end (--stop-seconds)"})
         shown.close()
         if telemetry is not None:
             telemetry.close()

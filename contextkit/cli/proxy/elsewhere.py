@@ -78,6 +78,12 @@ class Elsewhere:
         provider = billed_by(self.upstream, call, model, fields)
         return Followed(session, turn, model, provider, self._compared(call, body, session, turn, model, provider))
 
+    def unfollowed(self, call: Departed, body: bytes) -> Followed:
+        """A call that is recorded and compared with none: a conversation of its own."""
+        fields = fields_of(body)
+        model = str(fields.get("model") or model_in(call.path)).removeprefix("models/")
+        return Followed(self._session(call.wire, model, {}), 1, model, billed_by(self.upstream, call, model, fields), ())
+
     def row(self, followed: Followed, call: Departed, ended: Ended, answer: Answer | None) -> Exchange:
         """What is known once it is over, its body aside."""
         answer = answer or Answer()

@@ -6,15 +6,21 @@ Takes calls that departed or ended, gives their bytes; and the other way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, BinaryIO
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.server.proxy.passage import Departed, Ended, Passed
 
-Told = Departed | Ended | Passed
+
+@dataclass(frozen=True, slots=True)
+class Hurry:
+    """From here on calls are recorded and not analysed: the proxy is about to stop."""
+
+
+Told = Departed | Ended | Passed | Hurry
 """What is told."""
-_KINDS: dict[str, Callable[..., Told]] = {"departed": Departed, "ended": Ended, "passed": Passed}
+_KINDS: dict[str, Callable[..., Told]] = {"departed": Departed, "ended": Ended, "passed": Passed, "hurry": Hurry}
 _BODIES = ("body", "before")
 """Fields that follow the line."""
 

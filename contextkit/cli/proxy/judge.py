@@ -13,7 +13,7 @@ from pathlib import Path
 from traceback import extract_tb
 
 from contextkit.canonical import canonical
-from contextkit.cli.proxy.frames import Told, calls
+from contextkit.cli.proxy.frames import Hurry, Told, calls
 from contextkit.cli.proxy.journal import Journal
 from contextkit.cli.proxy.judging import Judging
 from contextkit.server.proxy.passage import Departed, Ended, Passed
@@ -25,6 +25,9 @@ def main(path: str, upstream: str) -> None:
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {Departed: judging.departed, Ended: judging.ended, Passed: judging.passed}
     for call in calls(sys.stdin.buffer):
+        if isinstance(call, Hurry):
+            judging.hurry()
+            continue
         try:
             line = acts[type(call)](call)
         except Exception as fault:  # noqa: BLE001 - one call that nobody understands must not end the recording of all others

@@ -29,7 +29,7 @@ from contextkit.lint.guard.recording import Recording
 from contextkit.lint.guard.tell import Teller
 from contextkit.lint.guard.wire.failure import type_of
 from contextkit.redact import redact, redact_path, redact_text
-from contextkit.server.proxy.passage import MOST_BYTES, Departed, Ended, Passed
+from contextkit.server.proxy.passage import MOST_BYTES, UNREADABLE, Departed, Ended, Passed
 from contextkit.server.proxy.repairs.splices import undo_of
 
 MOST_CONVERSATIONS, MOST_KEPT_BYTES = 1024, 1 << 29
@@ -75,6 +75,7 @@ class Judging:
         self._journal, self._complain, self._upstream = journal, complain, upstream
         self._run = f"proxy-{token_hex(4)}"
         self._now, self._n_passed = 0.0, 0
+        self._is_hurried = False
         self._findings: list[Finding] = []
         self._rows = _Rows()
         kept = Conversations(self._run, MOST_CONVERSATIONS, MOST_KEPT_BYTES)
@@ -91,9 +92,18 @@ class Judging:
         """A call was passed on: compare it with the one before it."""
         body = redact(request_text(call.body, call.encoding), self._covering(call))
         self._now, self._findings = call.at, []
-        passage = self._guard.leaving("POST", call.path, body) or self._elsewhere.left(call, body)
+        passage = self._followed(call, body)
         findings = self._findings if isinstance(passage, Passage) else list(passage.findings)
         self._under_way[call.number] = _Open(call, body, passage, findings)
+
+    def hurry(self) -> None:
+        """Record from here on and analyse nothing: there is no time left."""
+        self._is_hurried = True
+
+    def _followed(self, call: Departed, body: bytes) -> Passage | Followed:
+        if self._is_hurried:
+            return self._elsewhere.unfollowed(call, body)
+        return self._guard.leaving("POST", call.path, body) or self._elsewhere.left(call, body)
 
     def passed(self, request: Passed) -> bytes | None:
         """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""
@@ -233,10 +243,6 @@ def _readable(call: Ended, known: tuple[str, ...]) -> Ended:
         return replace(call, body=b"", encoding=UNREADABLE)
     # Amazon's binary events carry checksums: what is read from them is redacted instead
     return replace(call, body=redact(text, known) if _is_text(text) else text, encoding="")
-
-
-UNREADABLE = "undecodable"
-"""Stands for the encoding of a response that was not decoded."""
 
 
 def _redacted(row: Exchange, known: tuple[str, ...]) -> Exchange:

@@ -67,6 +67,10 @@ def summary_of(report: Json) -> Iterator[str]:
     yield f"{calls} call{'' if calls == 1 else 's'} · {report['text']}"
     if passed:
         yield f"passed on unread: {passed} other request{'' if passed == 1 else 's'}"
+    skipped = report.get("skipped")
+    if skipped:
+        calls = f"{skipped['calls']:,} request{'' if skipped['calls'] == 1 else 's'} or responses"
+        yield f"not analysed: {calls}, {skipped['bytes']:,} bytes: more came than could be analysed (--queue-mb)"
     if breaks:
         yield f"breaks: {breaks}"
 
@@ -92,6 +96,8 @@ class Shown:
     def report(self, report: Json) -> None:
         """A call, the summary, or trouble."""
         kind = next((kind for kind in _PLAIN if kind in report), "exchange")
+        if "skipped" in report and kind == "exchange":
+            return  # the summary tells how many they were
         if kind == "trouble":
             echo_error(f"contextkit: {report['trouble']}")
         elif not self._has_begun:

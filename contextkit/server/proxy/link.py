@@ -122,8 +122,18 @@ class Link(asyncio.Protocol):
             self._is_paused = False
             self.transport.resume_reading()
 
-    async def next_event(self) -> Any:
-        """The next event of h11. Raises `ConnectionResetError` where the link is gone, `h11.RemoteProtocolError` for what is not HTTP."""
+    async def arrival(self, seconds: float) -> None:
+        """Wait for the first byte of a request, or for the end of the link. Raises `TimeoutError`."""
+        async with asyncio.timeout(seconds):
+            while self.is_silent and not self.is_lost and self.http.trailing_data == (b"", False):
+                self._reader = asyncio.get_running_loop().create_future()
+                await self._reader
+
+    async def next_event(self, seconds: float | None = None) -> Any:
+        """The next event of h11; `seconds` is how long nothing may come.
+
+        Raises `ConnectionResetError` where the link is gone, `h11.RemoteProtocolError` for what is not HTTP, `TimeoutError`.
+        """
         while True:
             event = self.http.next_event()
             if event is not h11.NEED_DATA:
@@ -135,7 +145,8 @@ class Link(asyncio.Protocol):
             if self.http.they_are_waiting_for_100_continue:
                 self.send(h11.InformationalResponse(status_code=100, headers=[]))
             self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
+            async with asyncio.timeout(seconds):
+                await self._reader
 
     def send(self, event: Any) -> None:
         """Say something."""

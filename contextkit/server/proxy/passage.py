@@ -24,6 +24,10 @@ MOST_BYTES = 1 << 26
 """A body beyond this passes like any other, but is neither changed nor kept: 64 MB, twice what Anthropic takes."""
 
 
+UNREADABLE = "undecodable"
+"""Stands for the encoding of a response that is not decoded, or was not handed over: nothing is read from it."""
+
+
 def wire_of(method: str, target: str) -> str:
     """The wire a request speaks, empty where it is no model call.
 
@@ -37,6 +41,21 @@ def wire_of(method: str, target: str) -> str:
     path = target.partition("?")[0]
     found = _BEDROCK.search(path)
     return f"bedrock_{found[1]}" if found else next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the proxy waits, in seconds."""
+
+    header: float = 30.0
+    """For the rest of a request's head once its first byte is there; the client gets 408."""
+    idle: float = 300.0
+    """For anything from or to a client: its next request, more of a body that it has begun, or room for more of the response."""
+    connect: float = 10.0
+    """For a connection to the provider, TLS included; the client gets 502."""
+    read: float = 900.0
+    """For the next byte of the provider. A model that thinks is silent for minutes, and the SDKs themselves give up after 600 seconds
+    (anthropic and openai, `DEFAULT_TIMEOUT`): before the response the client gets 504, inside it the response breaks off."""
 
 
 Run = tuple[int, int, int]

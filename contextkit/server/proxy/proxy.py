@@ -24,8 +24,8 @@ from contextkit.server.answer import CHAT, MESSAGES, trace_of
 from contextkit.server.http.hosts import Hosts
 from contextkit.server.proxy.headers import value_of
 from contextkit.server.proxy.link import Link
-from contextkit.server.proxy.passage import Observer, Repair
-from contextkit.server.proxy.relay import Relay, Unreachable, in_words
+from contextkit.server.proxy.passage import Observer, Repair, Timeouts
+from contextkit.server.proxy.relay import DEFAULT_TIMEOUTS, ClientStalled, Relay, Unreachable, in_words
 from contextkit.server.proxy.upstream import Upstream
 from contextkit.server.wires.wire import Wire
 from contextkit.terminal import sanitize
@@ -55,12 +55,14 @@ class Proxy:
         repair: Repair | None = None,
         pages: Mapping[str, Page] | None = None,
         allow_hosts: Iterable[str] = (),
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         """`observer` is told of every model call; `repair` may change its body; `pages` are paths that are not passed on.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
         """
+        self._timeouts = timeouts
         self._upstream, self._observer, self._repair, self._pages = upstream, observer, repair, pages or {}
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,7 +118,16 @@ class Proxy:
 
     async def _one(self, link: Link) -> bool:
         """One request; whether there was one."""
-        request = await link.next_event()
+        try:
+            await link.arrival(self._timeouts.idle)
+        except TimeoutError:
+            return False
+        try:
+            async with asyncio.timeout(self._timeouts.header):
+                request = await link.next_event()
+        except TimeoutError:
+            _refuse(link, CHAT, 408, f"the head of the request was not complete after {self._timeouts.header:g} seconds (--header-seconds)")
+            return False
         if type(request) is not h11.Request:
             return False
         if request.method == b"CONNECT":
@@ -132,9 +143,13 @@ class Proxy:
             _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
             return True
         try:
-            await Relay(link, request, self._upstream, self._observer, self._repair).run(next(self._numbers))
+            await Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts).run(next(self._numbers))
         except Unreachable as fault:
-            _refuse(link, _wire_of(request), 502, str(fault))
+            _refuse(link, _wire_of(request), fault.status, str(fault))
+        except ClientStalled:
+            text = f"no more of the request came for {self._timeouts.idle:g} seconds (--idle-seconds)"
+            _refuse(link, _wire_of(request), 408, text)
+            return False
         return True
 
 

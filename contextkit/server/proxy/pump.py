@@ -14,6 +14,7 @@ import h11
 
 from contextkit.server.proxy.account import Account
 from contextkit.server.proxy.link import Link
+from contextkit.server.proxy.passage import Timeouts
 
 
 class Pump:
@@ -22,10 +23,11 @@ class Pump:
     The account is closed where the last byte is written: a task that is cancelled before it hears of that takes nothing back.
     """
 
-    __slots__ = ("_account", "_done", "_sink", "_source")
+    __slots__ = ("_account", "_active_at", "_done", "_n_unsent", "_sink", "_source", "_timeouts")
 
-    def __init__(self, source: Link, sink: Link, account: Account) -> None:
-        self._source, self._sink, self._account = source, sink, account
+    def __init__(self, source: Link, sink: Link, account: Account, timeouts: Timeouts) -> None:
+        self._source, self._sink, self._account, self._timeouts = source, sink, account, timeouts
+        self._active_at, self._n_unsent = 0.0, 0
         self._done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> str:
@@ -34,15 +36,42 @@ class Pump:
         try:
             (self._source.pause if self._sink.is_full else self._source.resume)()
             self._step()
+            await self._watched()
             return await self._done
         finally:
             self._source.pump = self._sink.feeder = None
+
+    async def _watched(self) -> None:
+        """Wait for the end, or for a side that stands still for too long: a provider that is silent, or a client that takes nothing."""
+        now = asyncio.get_running_loop().time
+        self._active_at = now()
+        while not self._done.done():
+            limit = self._timeouts.idle if self._sink.is_full else self._timeouts.read
+            await asyncio.wait({self._done}, timeout=max(0.0, self._active_at + limit - now()))
+            if self._done.done() or now() - self._active_at < limit:
+                continue
+            n_unsent = self._sink.transport.get_write_buffer_size()
+            if self._sink.is_full and n_unsent != self._n_unsent:
+                self._n_unsent, self._active_at = n_unsent, now()
+                continue
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._sink.is_full:
+            self._account.end("aborted")
+            self._sink.abort()
+            self._done.set_result("")
+        else:
+            self._account.end("cut")
+            self._done.set_result("cut")
 
     def _step(self) -> None:
         """Pass on what is there."""
         if self._done.done():
             return
         written, ended = self._read()
+        if written:
+            self._active_at = asyncio.get_running_loop().time()
         if written and not self._sink.is_lost:
             self._sink.transport.write(b"".join(written))
         if ended is not None:

@@ -17,33 +17,48 @@ from contextkit.redact import credentials_of, redact_path, redact_text
 from contextkit.server.proxy.account import Account
 from contextkit.server.proxy.headers import encoding_of, for_provider, passed_on, value_of
 from contextkit.server.proxy.link import Link
-from contextkit.server.proxy.passage import MOST_BYTES, Departed, Observer, Passed, Repair, Repaired, wire_of
+from contextkit.server.proxy.passage import MOST_BYTES, Departed, Observer, Passed, Repair, Repaired, Timeouts, wire_of
 from contextkit.server.proxy.pump import Pump, tunnel
 from contextkit.server.proxy.upstream import Upstream
 
 _BROKEN = (OSError, h11.RemoteProtocolError)
 """What a provider's connection can fail with; a time-out is an OSError."""
+DEFAULT_TIMEOUTS = Timeouts()
 CLOSED_AT_ONCE_SECONDS = 1.0
 """How soon an idle connection that its other side had closed says so when it is used: a round trip. One that was silent for longer had
 taken the request, and may be at work on it."""
 
 
 class Unreachable(Exception):
-    """No response came; the text says why."""
+    """No response came; the text says why, `status` is what the client is told."""
+
+    def __init__(self, text: str, status: int = 502) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class ClientStalled(Exception):
+    """The client began a request and sent no more of it."""
 
 
 class Relay:
     """One request on its way."""
 
-    def __init__(self, client: Link, request: h11.Request, upstream: Upstream, observer: Observer | None, repair: Repair | None) -> None:
-        self._client, self._request, self._upstream = client, request, upstream
+    def __init__(
+        self, client: Link, request: h11.Request, upstream: Upstream, observer: Observer | None, repair: Repair | None,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> None:  # fmt: skip
+        self._client, self._request, self._upstream, self._timeouts = client, request, upstream, timeouts
         self._observer, self._repair = observer, repair
         self._target = _origin_form(request.target)
         self._wire = wire_of(request.method.decode("ascii"), self._target.decode("latin-1"))
         self._at = time.time()
 
     async def run(self, number: int) -> None:
-        """Pass it on. Raises `Unreachable` where no response began; the client's link says by its state whether it can go on."""
+        """Pass it on. The client's link says by its state whether it can go on.
+
+        Raises `Unreachable` where no response began, `ClientStalled` where the client sent nothing more for too long.
+        """
         body, is_whole = await self._gathered()
         repaired = self._repaired(body) if is_whole and self._wire else None
         is_kept = self._wire and is_whole
@@ -52,8 +67,8 @@ class Relay:
             sent = repaired.body if repaired else body
             if not await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None):
                 await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None, is_again=True)
-        except Unreachable:
-            self._account.end("unreachable")
+        except Unreachable as fault:
+            self._account.end("timeout" if fault.status == 504 else "unreachable")
             raise
         finally:
             self._account.end("aborted")
@@ -65,7 +80,10 @@ class Relay:
         chunks, n_bytes = list[bytes](), 0
         has_body = any(value_of(self._request.headers, name) for name in (b"content-length", b"transfer-encoding"))
         while (self._wire or not has_body) and n_bytes <= MOST_BYTES:
-            event = await self._client.next_event()
+            try:
+                event = await self._client.next_event(self._timeouts.idle)
+            except TimeoutError:
+                raise ClientStalled from None
             if type(event) is h11.EndOfMessage:
                 return b"".join(chunks), True
             chunks.append(bytes(event.data))
@@ -121,6 +139,9 @@ class Relay:
     async def _connected(self, *, is_new: bool) -> Link:
         try:
             return await self._upstream.link(is_new=is_new)
+        except TimeoutError as fault:
+            text = f"{self._upstream.shown} cannot be reached: no connection after {self._upstream.connect_seconds:g} seconds"
+            raise Unreachable(f"{text} (--connect-seconds)") from fault
         except OSError as fault:
             raise Unreachable(f"{self._upstream.shown} cannot be reached ({in_words(fault)})") from fault
 
@@ -129,7 +150,7 @@ class Relay:
         link.send(h11.Request(method=self._request.method, target=self._upstream.prefix + self._target, headers=headers))
         upload = asyncio.create_task(self._upload(link, body, is_whole=is_whole))
         try:
-            await self._answered(link)
+            await self._answered(link, upload)
         finally:
             upload.cancel()
             await asyncio.gather(upload, return_exceptions=True)
@@ -141,7 +162,7 @@ class Relay:
             self._account.sent(len(body))
         try:
             while not is_whole:
-                event = await self._client.next_event()
+                event = await self._client.next_event(self._timeouts.idle)
                 is_whole = type(event) is h11.EndOfMessage
                 if not is_whole:
                     link.send(event)
@@ -151,15 +172,17 @@ class Relay:
                     link.send(h11.EndOfMessage(headers=event.headers))
                     return
             link.send(h11.EndOfMessage())
-        except h11.RemoteProtocolError:
-            link.abort()  # the client's body is no HTTP: the provider must not wait for the rest of it
+        except (h11.RemoteProtocolError, TimeoutError):
+            link.abort()  # the client's body is no HTTP, or does not go on: the provider must not wait for the rest of it
             raise
 
     # The response ---------------------------------------------------------------------------------------------------------
 
-    async def _answered(self, link: Link) -> None:
+    async def _answered(self, link: Link, upload: asyncio.Task[None]) -> None:
         try:
-            head = await self._head(link)
+            head = await self._head(link, upload)
+        except TimeoutError:
+            raise Unreachable(f"{self._upstream.shown} sent nothing for {self._timeouts.read:g} seconds (--read-seconds)", 504) from None
         except _BROKEN as fault:
             raise Unreachable(f"{self._upstream.shown} closed the connection before it answered ({in_words(fault)})") from fault
         if type(head) is h11.InformationalResponse:
@@ -171,13 +194,18 @@ class Relay:
         headers = head.headers.raw_items()
         self._account.began(head.status_code, headers)
         self._client.send(h11.Response(status_code=head.status_code, headers=passed_on(headers), reason=head.reason))
-        if await Pump(link, self._client, self._account).run():
+        if await Pump(link, self._client, self._account, self._timeouts).run():
             self._break_off()
 
-    async def _head(self, link: Link) -> Any:
+    async def _head(self, link: Link, upload: asyncio.Task[None]) -> Any:
         """The head of the response, or of the switch to another protocol; what is said before it is passed on."""
         while True:
-            event = await link.next_event()
+            try:
+                event = await link.next_event(self._timeouts.read)
+            except TimeoutError:
+                if not upload.done():
+                    continue  # it may be waiting for the rest of the request
+                raise
             if type(event) is h11.Response or (type(event) is h11.InformationalResponse and event.status_code == 101):
                 return event
             if type(event) is not h11.InformationalResponse:

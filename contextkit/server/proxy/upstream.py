@@ -23,9 +23,10 @@ except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
 from contextkit.server.proxy.link import Link
+from contextkit.server.proxy.passage import Timeouts
 
-CONNECT_SECONDS = 10.0
-"""How long opening a connection may take, its handshake included."""
+CONNECT_SECONDS = Timeouts().connect
+"""How long opening a connection may take, its handshake included, unless an `Upstream` says otherwise."""
 IDLE_SECONDS = 5.0
 """How long an idle connection is kept (httpx2, `Limits.keepalive_expiry`)."""
 _PORTS = {"http": 80, "https": 443}
@@ -34,8 +35,11 @@ _PORTS = {"http": 80, "https": 443}
 class Upstream:
     """The provider."""
 
-    def __init__(self, url: str, ca: Path | None = None) -> None:
-        """`ca` is a file of certificates trusted beside the system's. Raises `UsageError` for what is no address or no certificate."""
+    def __init__(self, url: str, ca: Path | None = None, connect_seconds: float = CONNECT_SECONDS) -> None:
+        """`ca` is a file of certificates trusted beside the system's; `connect_seconds` limits opening a connection.
+
+        Raises `UsageError` for what is no address or no certificate.
+        """
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -46,6 +50,8 @@ class Upstream:
         if parts.scheme not in _PORTS or not parts.hostname:
             raise UsageError(f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com")
         self.name, self._port, self._tls = parts.hostname, port or _PORTS[parts.scheme], _trust(ca) if parts.scheme == "https" else None
+        self.connect_seconds = connect_seconds
+        """How long opening a connection may take."""
         self.url = url.rstrip("/")
         """As given."""
         self.shown = redact_path(self.url)
@@ -64,7 +70,7 @@ class Upstream:
             if link.is_quiet and now - since < IDLE_SECONDS:
                 return link
             link.abort()
-        async with asyncio.timeout(CONNECT_SECONDS):
+        async with asyncio.timeout(self.connect_seconds):
             loop = asyncio.get_running_loop()
             checked = self.name if self._tls else None
             _, link = await loop.create_connection(lambda: Link(h11.CLIENT), self.name, self._port, ssl=self._tls, server_hostname=checked)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
+from contextkit.terminal import sanitize
 
 _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds in seconds."""
@@ -29,6 +30,7 @@ _HELP = {
     "findings_total": "Breaks of a prefix, by hazard.",
     "repairs_total": "Requests repaired, by repair.",
     "passed_total": "Requests that are no model call the proxy knows, passed on unread, by response status.",
+    "skipped_total": "Calls that were passed on and not analysed, as the queue was full.",
     "cost_usd_total": "List price of the calls whose price is known.",
 }
 
@@ -47,6 +49,8 @@ class Metrics:
         """Count a call, or what was passed on unread; a report of anything else is passed over."""
         if "passed" in report and "summary" not in report:
             self._add("passed_total", 1, status=str(report["passed"]["status"]))
+        if "skipped" in report and "summary" not in report:
+            self._add("skipped_total", report["skipped"]["calls"], reason="queue_full")
         row = report.get("exchange")
         if row is None:
             return
@@ -66,7 +70,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of it."""
-        return "".join(line + "\n" for line in self._lines()).encode()
+        return sanitize("".join(line + "\n" for line in self._lines()), keep="\n").encode()
 
     def _judged(self, report: Json, model: str) -> None:
         if report["lost_tokens"]:
