@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from contextkit.terminal import echo
 
 if TYPE_CHECKING:
+    from contextkit.providers.anthropic.billing import BillingHeader
     from contextkit.server.replies import ReplySource
     from contextkit.simulator.engines import Engine
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
               help="transformer: the reference model says them, and its KV cache makes the bill (extra `numpy`).")  # fmt: skip
 @click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON: {"replies": [...]}; without, it echoes.')
 @click.option("--session", "session_path", type=click.Path(exists=True, dir_okay=False), help="A pi session: replies as recorded.")
+@click.option("--strict", is_flag=True, help="Refuse unknown fields and unknown or retired models, as the provider does.")
+@click.option("--billing-header", type=click.Choice(["neutral", "significant"]), default="neutral", show_default=True,
+              help="Whether Claude Code's billing header takes part in the cache key.")  # fmt: skip
 @click.option("--frozen", is_flag=True, help="The clock only moves by POST /_contextkit/clock.")
 @click.option("--cache", help="Bill the OpenAI-compatible endpoints as an engine does: vllm, sglang, llamacpp or tiered.")
 @click.option("--block-size", type=int, help="Tokens in a block (vllm), page (sglang) or chunk (tiered).")
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--engine-version", help="Whose rules hold (vllm, sglang).")
 def command(
     port: int, host: str, allow_hosts: tuple[str, ...], source: str, script_path: str | None, session_path: str | None, frozen: bool,
-    cache: str | None, **options: int | str | None,
+    strict: bool, billing_header: BillingHeader, cache: str | None, **options: int | str | None,
 ) -> None:
     """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a reference cache.
 
@@ -46,18 +50,17 @@ def command(
     """
     from contextkit.server.local import serve
 
+    shared: dict[str, Any] = {"host": host, "port": port, "allow_hosts": allow_hosts, "strict": strict, "billing_header": billing_header}
     if script_path and session_path:
         raise click.UsageError("--script and --session both say what to reply: give one")
     if source == "transformer":
         if script_path or session_path:
             raise click.UsageError("--replies transformer says what to reply, and so does a script: give one")
         model, engine = _transformer(cache, options)
-        serve(host=host, port=port, replies=model, is_frozen=frozen, cache=engine, announce=_announce, allow_hosts=allow_hosts)
+        serve(replies=model, is_frozen=frozen, cache=engine, announce=_announce, **shared)
         raise click.Abort
     replies = _replies(script_path) if script_path else _recorded(session_path) if session_path else None
-    serve(
-        host=host, port=port, replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce, allow_hosts=allow_hosts
-    )
+    serve(replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce, **shared)
     raise click.Abort  # it only comes back from Ctrl-C
 
 

@@ -1,7 +1,8 @@
 """What besides the segments must be equal for a prefix to be re-used, per level.
 
 Takes a request's parameters and the flags its segments raise, gives three keys: a parameter that invalidates a level stands in that
-level's key and in those behind it. Knows no provider: the tables come with the call.
+level's key and in those behind it. Only parameters that a table names are in a key: a field that no documented rule names, one that a
+newer client adds included, is neutral. Knows no provider: the tables come with the call.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class Keying:
     """Which parameter invalidates what, for one wire."""
 
     levels: Mapping[str, int]
-    """Parameter → first level it invalidates. One that is in neither table counts for MESSAGES."""
+    """Parameter → first level it invalidates. Every other parameter is neutral."""
     neutral: frozenset[str]
-    """Parameters no cache looks at."""
+    """Parameters that are known and that no cache looks at."""
     defaults: Mapping[str, Json] = field(default_factory=dict)
     """Values that mean the same as leaving the parameter out."""
     flags: Mapping[str, int] = field(default_factory=dict)
@@ -36,9 +37,9 @@ class Keying:
 def namespaces(keying: Keying, params: Mapping[str, Json], flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
     """Keys of the three levels, each covering the one before."""
     facts = [
-        (keying.levels.get(name, MESSAGES), name, value)
+        (keying.levels[name], name, value)
         for name, value in sorted(params.items())
-        if name not in keying.neutral and value is not None and keying.defaults.get(name) != value
+        if name in keying.levels and value is not None and keying.defaults.get(name) != value
     ]
     facts += [(keying.flags.get(flag, MESSAGES), "flag", flag) for flag in flags]
     return _keys(canonical(facts))

@@ -18,13 +18,15 @@ from contextkit.providers.gemini.generate import parse as parsed_content
 from contextkit.providers.gemini.parts import spelled
 from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
 from contextkit.server.refusals.keyed.gemini import CREATED, authenticated, invalid, shaped
-from contextkit.server.refusals.refusal import Refusal, Sent, first
+from contextkit.server.refusals.refusal import MOST_LEVELS, Refusal, Sent, first, is_nested_deeper
 from contextkit.server.state import State
 from contextkit.server.wires.anthropic_messages import COUNTED, INVOKE, MANTLE, PREDICT
 from contextkit.server.wires.wire import Wire
 
-_TTL = re.compile(r"(\d+(?:\.\d+)?)s")
+_TTL = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _DEFAULT_SECONDS = 3600.0
+_LAST_SECOND = 253_402_300_799.0
+"""End of the year 9999: a test may move the clock further than dates go."""
 _OF_HEAD = ("systemInstruction", "tools", "toolConfig")
 
 
@@ -98,12 +100,14 @@ def _opted(headers: Mapping[str, str], body: Mapping[str, Json]) -> Mapping[str,
 def create(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """`POST /v1beta/cachedContents`."""
     try:
-        body = spelled(parse(raw))
+        given = parse(raw)
     except NotSerialisable as fault:
         return refused(state, GENERATE, invalid("body", str(fault)))
-    if not isinstance(body, dict):
-        return refused(state, GENERATE, invalid("body", "expected an object"))
-    refusal = first(check for check in (authenticated(Sent(headers, body)), shaped(body, CREATED)))
+    if not isinstance(given, dict) or is_nested_deeper(given, MOST_LEVELS):
+        return refused(state, GENERATE, invalid("body", f"expected an object, nested no deeper than {MOST_LEVELS} levels"))
+    body = spelled(given)
+    sent = Sent(headers, body, is_strict=state.is_strict)
+    refusal = first(check for check in (authenticated(sent), shaped(sent, CREATED)))
     with state.lock:
         made = refusal or _made(state, body)
         if isinstance(made, Refusal):
@@ -135,7 +139,7 @@ def _fields(raw: bytes) -> dict[str, Json]:
         body = parse(raw or b"{}")
     except NotSerialisable:
         return {}
-    return body if isinstance(body, dict) else {}
+    return body if isinstance(body, dict) and not is_nested_deeper(body, MOST_LEVELS) else {}
 
 
 def _with(raw: bytes, asked: Mapping[str, Json]) -> bytes:
@@ -195,7 +199,8 @@ def _lifetime(body: Mapping[str, Json]) -> float | Refusal:
 
 def _shown(state: State, kept: Kept) -> Json:
     """A `CachedContent`, without what it holds."""
-    now, ends = (datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z") for at in (state.clock.now(), kept.expires_at))
+    times = (min(at, _LAST_SECOND) for at in (state.clock.now(), kept.expires_at))
+    now, ends = (datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z") for at in times)
     return {
         "name": kept.field["name"], "model": f"models/{kept.body['model']}", "createTime": now, "updateTime": now, "expireTime": ends,
         "usageMetadata": {"totalTokenCount": kept.n_tokens},

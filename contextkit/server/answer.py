@@ -20,10 +20,12 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest
 from contextkit.layout.normal_form import normal
 from contextkit.ledger.exchange import Exchange
+from contextkit.models import Model
 from contextkit.server.billing.books import Books, Said
 from contextkit.server.diagnostics import Fingerprint
+from contextkit.server.notices import HEADER, Notice, is_retired, of_model, unknown_fields
 from contextkit.server.refusals.anthropic import EARLY_COUNT
-from contextkit.server.refusals.refusal import Asked, Refusal, Sent, first
+from contextkit.server.refusals.refusal import MOST_LEVELS, Asked, Refusal, Sent, first, is_nested_deeper
 from contextkit.server.replies import Part, ReplyScript
 from contextkit.server.signatures import places_in
 from contextkit.server.state import State
@@ -99,7 +101,7 @@ def admit(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> O
         refusal = _instead(wire, script)
         if refusal:
             _record(state, wire, asked, error=refusal.type)
-            return refused(state, wire, refusal)
+            return _warning(refused(state, wire, refusal), asked)
         return _begun(state, wire, asked, script)
 
 
@@ -107,7 +109,12 @@ def serve(call: Call, *, is_gone: bool = False) -> Outcome:
     """Its response begins, and is given; `is_gone`: nobody waits for it any more, so it never begins."""
     with call.state.lock:
         kind = call.script.fault.kind if call.script.fault else "none"
-        return _never(call) if is_gone else _ENDINGS[kind](call)
+        return _never(call) if is_gone else _warning(_ENDINGS[kind](call), call.asked)
+
+
+def _warning(outcome: Outcome, asked: Asked) -> Outcome:
+    """The outcome with a header for each thing that was accepted on an assumption."""
+    return replace(outcome, headers=(*outcome.headers, *((HEADER, notice.text) for notice in asked.notices)))
 
 
 def count_tokens(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
@@ -116,7 +123,7 @@ def count_tokens(state: State, wire: Wire, headers: Mapping[str, str], raw: byte
         asked = _understood(state, wire, headers, raw)
         if isinstance(asked, Refusal):
             return refused(state, wire, asked)
-        return answered(state, wire, {"input_tokens": asked.parsed.prompt.n_tokens, **_unedited(asked)})
+        return _warning(answered(state, wire, {"input_tokens": asked.parsed.prompt.n_tokens, **_unedited(asked)}), asked)
 
 
 def _unedited(asked: Asked) -> dict[str, Json]:
@@ -177,8 +184,22 @@ def _understood(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes
         return keyless or wire.fault(400, None, f"The request body is not valid JSON: {fault}")
     if not isinstance(body, dict):
         return wire.fault(400, None, "The request body must be a JSON object.")
-    sent = _resolved(state, wire, Sent(headers, body))
-    return sent if isinstance(sent, Refusal) else first(check(sent) for check in wire.early) or _parsed(state, wire, sent)
+    if is_nested_deeper(body, MOST_LEVELS):
+        return wire.fault(400, None, f"The request body is nested deeper than {MOST_LEVELS} levels.")
+    sent = _resolved(state, wire, Sent(headers, body, is_strict=state.is_strict))
+    found = sent if isinstance(sent, Refusal) else first(check(sent) for check in wire.early) or _parsed(state, wire, sent)
+    if isinstance(found, Refusal):
+        return found
+    notices = _notices(state, wire, body, found.model)
+    state.notices.give(notices)
+    return replace(found, notices=notices)
+
+
+def _notices(state: State, wire: Wire, body: Mapping[str, Json], model: Model) -> tuple[Notice, ...]:
+    """What of the request is accepted on an assumption; nothing where an engine answers, which takes any field and any model."""
+    if wire.fields is None:
+        return ()
+    return (*unknown_fields(wire.name, body, wire.fields), *of_model(wire.name, model, state.clock.now()))
 
 
 def _resolved(state: State, wire: Wire, sent: Sent) -> Sent | Refusal:
@@ -195,6 +216,8 @@ def _stored(state: State, wire: Wire, sent: Sent) -> Stored:
 def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
     try:
         model, parsed = state.books(wire).understood(wire, sent)
+        if state.is_strict and is_retired(model, state.clock.now()):
+            raise UnknownModel(f"{model.name} is retired")
     except UnknownModel as fault:
         return wire.unknown_model(sent.body[wire.model_field], fault)
     except UnreadableRequest as fault:
@@ -338,7 +361,7 @@ def _record(
     start = prompt.level_ends[1]
     session = blake2b(layout.track.body(start), digest_size=8).hexdigest() if start < layout.n else "empty"
     sent = call.books.recorded(session, asked, call.seen, said) if call else None
-    at, provider = call.at if call else state.clock.now(), state.books(wire).provider(wire)
+    at, provider = call.at if call else state.clock.now(), state.books(wire).provider(wire, asked.model)
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
     exchange = Exchange(made_up, session, "main", at, first_byte_at, ended_at, provider, asked.model.name, sent, usage, None, error)
     state.ledger.append(exchange)

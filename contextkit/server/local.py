@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from contextkit.errors import MissingExtra, UsageError
 from contextkit.ledger.ledger import Ledger
+from contextkit.providers.anthropic.billing import BillingHeader
 from contextkit.server.http.app import app
 from contextkit.server.http.hosts import Hosts
+from contextkit.server.notices import Notice
 from contextkit.server.replies import ReplySource
 from contextkit.server.state import Clock, State
 from contextkit.simulator.engines import Engine, engine
@@ -36,16 +38,21 @@ class LocalServer:
     `replies` is a list of scripts (see `replies.py`), a callable `(parsed, body) -> script`, or None for an echo. `now` starts the clock
     at a given second; a clock that was given stands still unless `is_frozen=False`. `cache` is an engine, or the name of one
     (`contextkit.simulator.engines`): then the OpenAI-compatible endpoints take any model and are billed by that engine's cache.
-    `allow_hosts` are names it answers to besides `localhost`, loopback addresses and `host` (`http/hosts.py`).
+    `allow_hosts` are names it answers to besides `localhost`, loopback addresses and `host` (`http/hosts.py`). `strict` refuses fields that
+    an endpoint does not know, and models that are unknown or retired, as the provider does; without it they are accepted and listed in
+    `findings`. `billing_header="significant"` lets Claude Code's billing header take part in the cache key
+    (`providers/anthropic/billing.py`).
     """
 
     def __init__(
         self, replies: ReplySource | Iterable[Any] | None = None, *, now: float | None = None, is_frozen: bool | None = None,
         host: str = LOOPBACK, port: int = 0, cache: Engine | str | None = None, allow_hosts: Iterable[str] = (),
+        strict: bool = False, billing_header: BillingHeader = "neutral",
     ) -> None:  # fmt: skip
         """Raises `UsageError` for an engine there is not, and for an allowed host that is not a host name."""
         clock = Clock(now, is_frozen=now is not None if is_frozen is None else is_frozen)
-        self._state = State(clock, replies, engine(cache) if isinstance(cache, str) else cache)
+        own = engine(cache) if isinstance(cache, str) else cache
+        self._state = State(clock, replies, own, is_strict=strict, billing_header=billing_header)
         self._host, self._port, self._hosts = host, port, Hosts(host, allow_hosts)
         self._server: Listening | None = None
         self._thread: threading.Thread | None = None
@@ -59,6 +66,11 @@ class LocalServer:
     def ledger(self) -> Ledger:
         """What was sent and billed since the last reset."""
         return self._state.ledger
+
+    @property
+    def findings(self) -> list[Notice]:
+        """What was accepted on an assumption since the last reset: unknown fields, assumed and retired models, each once."""
+        return self._state.notices.all()
 
     @property
     def clock(self) -> Clock:
@@ -108,13 +120,14 @@ class LocalServer:
 def serve(
     host: str = LOOPBACK, port: int = 8787, *, replies: ReplySource | Iterable[Any] | None = None, now: float | None = None,
     is_frozen: bool = False, cache: Engine | None = None, announce: Callable[[str], None] = lambda url: None,
-    allow_hosts: Iterable[str] = (),
+    allow_hosts: Iterable[str] = (), strict: bool = False, billing_header: BillingHeader = "neutral",
 ) -> None:  # fmt: skip
     """Answer in the foreground until interrupted; `announce` is told the URL once it answers there.
 
     Raises `UsageError` where the port is taken or an allowed host is not one, `MissingExtra` without the extra.
     """
-    state, hosts = State(Clock(now, is_frozen=is_frozen), replies, cache), Hosts(host, allow_hosts)
+    state = State(Clock(now, is_frozen=is_frozen), replies, cache, is_strict=strict, billing_header=billing_header)
+    hosts = Hosts(host, allow_hosts)
     server = _server(state, hosts, lambda: announce(_url(host, listener.getsockname()[1])))
     listener = _listener(host, port)
     try:

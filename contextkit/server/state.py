@@ -14,11 +14,13 @@ from typing import Any
 
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
+from contextkit.providers.anthropic.billing import BillingHeader
 from contextkit.providers.cutting import remember
 from contextkit.server.billing.books import Books
 from contextkit.server.billing.hosted import Hosted
 from contextkit.server.billing.selfhosted import SelfHosted
 from contextkit.server.diagnostics import Fingerprints
+from contextkit.server.notices import Notices
 from contextkit.server.replies import Replies, ReplySource
 from contextkit.server.signatures import Signatures
 from contextkit.server.stored.stored import Stored
@@ -71,13 +73,25 @@ REMEMBERED_BYTES = 1 << 28
 class State:
     """What one server remembers. Hold `lock` while reading more than one thing of it."""
 
-    def __init__(self, clock: Clock, replies: ReplySource | Iterable[Any] | None = None, engine: Engine | None = None) -> None:
-        """`engine` bills the OpenAI-compatible endpoints where it is given."""
+    def __init__(
+        self,
+        clock: Clock,
+        replies: ReplySource | Iterable[Any] | None = None,
+        engine: Engine | None = None,
+        *,
+        is_strict: bool = False,
+        billing_header: BillingHeader = "neutral",
+    ) -> None:
+        """`engine` bills the OpenAI-compatible endpoints where it is given.
+
+        `is_strict` refuses unknown fields and unknown or retired models; `billing_header` as in `providers/anthropic/billing.py`.
+        """
         remember(REMEMBERED_BYTES)
         self.lock = RLock()
         self.clock = clock
         self.replies = Replies(replies)
-        self._hosted = Hosted()
+        self.is_strict = is_strict
+        self._hosted = Hosted(billing_header, is_strict=is_strict)
         self._books: dict[str, Books] = {"openai": SelfHosted(engine)} if engine else {}
         self.reset()
 
@@ -90,6 +104,7 @@ class State:
             self.ledger = Ledger()
             self.signatures = Signatures()
             self.fingerprints = Fingerprints()
+            self.notices = Notices()
             self.paused: set[bytes] = set()
             """Last blocks of turns that were paused: they may stand at the end of a request."""
             for books in (self._hosted, *self._books.values()):

@@ -105,7 +105,7 @@ def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_pat
             stream.get_final_message()
         claude.messages.create(**asked(3, clock="10:31"))
         with pytest.raises(anthropic.NotFoundError):
-            claude.messages.create(**asked(1, model="claude-nope"))
+            claude.messages.create(**asked(1, model=GPT))
         with openai.OpenAI(base_url=f"{proxy.url}/v1", api_key=KEY, max_retries=0) as gpt:
             list(gpt.responses.create(model=GPT, input="hi", stream=True))
             gpt.chat.completions.create(model=GPT, messages=[{"role": "user", "content": "hi"}])
@@ -128,6 +128,32 @@ def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_pat
     kept = [json.loads(row.prompt.request) for row in found if isinstance(row.prompt, Bodies)]
     assert kept[0] == json.loads(json.dumps(asked(1)).replace(IN_TEXT, "AKIA" + "*" * 16)) and len(kept) == 6
     assert "1 miss" in run("report", path).out
+
+
+@pytest.mark.parametrize("what", ["client_metadata", "billing header"])
+def test_proxy_report_and_lint_agree_on_what_is_no_part_of_the_prompt(server: LocalServer, tmp_path: Path, run: Run, what: str) -> None:
+    path = tmp_path / "runs.jsonl"
+    with proxied(server.url, "--record", path, "--json") as proxy:
+        for turns, mark in ((1, "a"), (2, "a"), (3, "b"), (4, "c")):
+            if what == "client_metadata":
+                said: Any = [{"role": "user", "content": HEAD}, *asked(turns)["messages"]]
+                with openai.OpenAI(base_url=f"{proxy.url}/v1", api_key=KEY, max_retries=0) as gpt:
+                    gpt.responses.create(model=GPT, input=said, extra_body={"client_metadata": {"turn_id": mark}})
+            else:
+                fields = asked(turns)
+                header = f"x-anthropic-billing-header: cc_version=2.1.197.{mark}; cc_entrypoint=cli;"
+                with proxy.claude() as claude:
+                    claude.messages.create(**{**fields, "system": [{"type": "text", "text": header}, *fields["system"]]})
+        rows_at(path, 4)
+        _, lines = proxy.end()
+    reports = [json.loads(line) for line in lines]
+    calls = [report for report in reports if "exchange" in report]
+    assert [(call["cause"], call["findings"]) for call in calls] == [("first_write", []), (None, []), (None, []), (None, [])]
+    assert all(call.usage and call.usage.read for call in list(server.ledger)[1:])
+    assert [call.usage for call in Ledger.read(path)] == [call.usage for call in server.ledger]
+    report = json.loads(run("report", path, "--json").out)
+    assert [miss["cause"] for miss in report["misses"] if miss["lost_tokens"]] == []
+    assert run("lint", path).code == 0
 
 
 def test_repairs_are_recorded_before_and_after(server: LocalServer, tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ def test_lifetimes_that_cannot_be(options: Any) -> None:
         ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, (True, True, False)),
         ({"output_config": {"effort": "low"}}, (True, True, False)),
         ({"speed": "fast"}, (True, False, False)),
-        ({"not_known_yet": 1}, (True, True, False)),
+        ({"not_known_yet": 1}, (True, True, True)),
         ({"inference_geo": "us"}, (False, False, False)),
     ],
 )

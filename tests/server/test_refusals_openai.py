@@ -23,7 +23,6 @@ CHAT: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "no model": ({"model": None}, "Missing required parameter: 'model'", "missing_required_parameter"),
     "messages is text": ({"messages": "hi"}, "'messages'", "invalid_type"),
     "messages is empty": ({"messages": []}, "empty array", "empty_array"),
-    "a field nobody knows": ({"colour": 1}, "Unknown parameter: 'colour'", "unknown_parameter"),
     "a role nobody knows": ({"messages": [{"role": "bot", "content": "x"}]}, r"messages\[0\].role'. Supported values", "invalid_value"),
     "a part nobody knows": ({"messages": [{"role": "user", "content": [{"type": "smell"}]}]}, r"content\[0\].type", "invalid_value"),
     "no content": ({"messages": [{"role": "user"}]}, r"messages\[0\].content", "missing_required_parameter"),
@@ -67,8 +66,6 @@ RESPONSES: dict[str, tuple[dict[str, Any], str, str | None]] = {
         {"previous_response_id": "resp_1", "conversation": "conv_1"}, "Mutually exclusive parameters", "mutually_exclusive_parameters",
     ),
     "a conversation without a name": ({"conversation": {}}, "expected an id", "invalid_type"),
-    "in the background": ({"background": True}, "'background' can only be false", "unsupported_value"),
-    "chat's messages": ({"messages": []}, "Unknown parameter: 'messages'", "unknown_parameter"),
     "in_memory on gpt-5.5": (
         {"model": "gpt-5.5", "prompt_cache_retention": "in_memory"},
         "does not support 'in_memory'",
@@ -110,7 +107,7 @@ def test_what_is_accepted(gpt: openai.OpenAI) -> None:
 
 
 def test_a_model_of_another_provider(gpt: openai.OpenAI) -> None:
-    for model in ("claude-none", "claude-sonnet-5-5"):
+    for model in ("gemini-2.5-pro", "claude-sonnet-5-5"):
         with pytest.raises(openai.NotFoundError, match=f"The model `{model}` does not exist") as caught:
             gpt.responses.create(model=model, input="hello")
         assert caught.value.code == "model_not_found"

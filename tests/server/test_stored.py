@@ -218,9 +218,8 @@ def test_a_compaction_stands_for_what_the_model_said(server: LocalServer, gpt: o
 
 
 def test_a_compaction_takes_the_fields_of_its_own_endpoint(gpt: openai.OpenAI) -> None:
-    for body, words in (({}, "'input'"), ({"input": "x", "tools": []}, "Unknown parameter: 'tools'")):
-        with pytest.raises(openai.BadRequestError, match=words):
-            gpt.post("/responses/compact", body={"model": GPT, **body}, cast_to=object)
+    with pytest.raises(openai.BadRequestError, match="'input'"):
+        gpt.post("/responses/compact", body={"model": GPT}, cast_to=object)
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

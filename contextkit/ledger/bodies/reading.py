@@ -19,7 +19,7 @@ from contextkit.layout.track import Grammar, Track
 from contextkit.models import find_model
 from contextkit.providers import cutting
 from contextkit.providers.anthropic import messages
-from contextkit.providers.namespaces import Keying, namespaces
+from contextkit.providers.namespaces import MESSAGES, TOOLS, Keying, namespaces
 from contextkit.providers.openai import chat, responses
 from contextkit.providers.provider import Parsed
 
@@ -133,7 +133,12 @@ _WIRES: tuple[tuple[str, Callable[[Mapping[str, Json], str], bool]], ...] = (
 
 # What no adapter speaks ---------------------------------------------------------------------------------------------------
 
-_KEYED = Keying({"model": 0}, frozenset({"generationConfig", "generation_config", "inferenceConfig", "safetySettings", "requestMetadata"}))
+_KEYED = Keying(
+    {"model": TOOLS, "modelId": TOOLS, "performanceConfig": TOOLS, "promptVariables": TOOLS, **dict.fromkeys((
+        "toolConfig", "tool_config", "additionalModelRequestFields", "outputConfig", "cachedContent", "cached_content",
+    ), MESSAGES)},
+    frozenset({"generationConfig", "generation_config", "inferenceConfig", "safetySettings", "requestMetadata"}),
+)  # fmt: skip
 
 
 def _gemini(fields: Mapping[str, Json]) -> Parsed:

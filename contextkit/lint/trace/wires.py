@@ -14,6 +14,7 @@ from contextkit.canonical import Json
 from contextkit.layout.normal_form import MARKERS
 from contextkit.lint.trace.blocks import Level, block_of, content_blocks, listed, mapped, marker_in, name_in, text_of, tool_blocks, type_in
 from contextkit.lint.trace.rule import Block
+from contextkit.providers.anthropic.billing import is_billing_header
 
 __all__ = ["SHAPES", "Shape", "n_head", "params_of", "shape_of", "text_of"]
 
@@ -66,12 +67,15 @@ def n_head(shape: Shape, messages: list[Json]) -> int:
 _ANTHROPIC = {
     "tool_use": "call", "server_tool_use": "call", "tool_result": "result", "thinking": "thinking", "redacted_thinking": "thinking",
 }  # fmt: skip
+_BILLING_HEADER = b'"x-anthropic-billing-header"'
+"""The bytes of every billing header: what it says is no part of the prompt (`providers/anthropic/billing.py`)."""
 _ANTHROPIC_ONLY = ("system", "anthropic_version", "stop_sequences", "mcp_servers", "anthropic_beta")
 
 
 def _anthropic_head(fields: Mapping[str, Json]) -> Iterator[Block]:
     yield from tool_blocks(fields)
-    yield from content_blocks("system", fields.get("system"), "system", -1, "system", _ANTHROPIC)
+    for block in content_blocks("system", fields.get("system"), "system", -1, "system", _ANTHROPIC):
+        yield replace(block, body=_BILLING_HEADER) if is_billing_header(block.value) else block
 
 
 def _anthropic_message(message: Json, index: int, level: Level) -> Iterator[Block]:

@@ -21,6 +21,7 @@ from contextkit.log.entry import Entry
 from contextkit.models import model_named
 from contextkit.providers.anthropic import blocks as words
 from contextkit.providers.anthropic import reply as answers
+from contextkit.providers.anthropic.billing import BillingHeader, is_billing_header
 from contextkit.providers.anthropic.blocks import PLAIN, TRAITS, WIRE, tidied
 from contextkit.providers.anthropic.prompt import TTLS, lifetime, prompt
 from contextkit.providers.changes.betas import lacking
@@ -132,15 +133,15 @@ def _check_thread(params: Mapping[str, Json]) -> None:
         raise UsageError("thread: it keeps the conversation at Anthropic, without cache_control, thinking or edits; the log keeps it here")
 
 
-def parse(body: Json) -> Parsed:
-    """A `/v1/messages` body: its segments, marks and parameters.
+def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
+    """A `/v1/messages` body: its segments, marks and parameters; `billing_header` as in `anthropic/billing.py`.
 
     Raises `UnreadableRequest` where it is not one.
     """
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a valid string"), "anthropic")
     track, marks = Track(GRAMMAR, strips_thinking=model.strips_thinking), []
-    for found in _cuts(fields, model.name):
+    for found in _cuts(fields, model.name, billing_header):
         track.append(found.piece)
         if found.marker is not None and found.piece.is_markable:
             marks.append(Breakpoint(len(track) - 1, lifetime(found.marker), LOOKBACK))
@@ -149,11 +150,11 @@ def parse(body: Json) -> Parsed:
     return Parsed(model.name, params, layout, prompt(layout, params))
 
 
-def _cuts(fields: Mapping[str, Json], model: str) -> Iterator[Cut]:
+def _cuts(fields: Mapping[str, Json], model: str, billing_header: BillingHeader) -> Iterator[Cut]:
     for index, tool in enumerate(expect(fields.get("tools") or [], list, "tools", "a valid array")):
         yield _tool(expect(tool, dict, f"tools.{index}", "an object"), model)
     for block in _blocks(fields.get("system") or [], "system"):
-        yield _system(block, model)
+        yield _system(block, model, billing_header)
     for index, message in enumerate(expect(fields.get("messages"), list, "messages", "a valid array")):
         role = expect(expect(message, dict, f"messages.{index}", "an object").get("role"), str, f"messages.{index}.role", "a valid string")
         expect(_FRAMES.get(role), tuple, f"messages.{index}.role", "'user', 'assistant' or 'system'")
@@ -175,8 +176,13 @@ def _tool(tool: Mapping[str, Json], model: str) -> Cut:
     return cut(tool, "tools", "", words.tool_trait(tool), model)
 
 
-def _system(block: Mapping[str, Json], model: str) -> Cut:
-    return cut(tidied(block), "system", "", TRAITS.get(block["type"], PLAIN), model)
+def _system(block: Mapping[str, Json], model: str, billing_header: BillingHeader = "neutral") -> Cut:
+    is_outside = billing_header == "neutral" and is_billing_header(block)
+    return cut(tidied(block), "system", "", _OUTSIDE if is_outside else TRAITS.get(block["type"], PLAIN), model)
+
+
+_OUTSIDE = Trait(is_markable=False, is_silent=True)
+"""A block that is sent and is no part of the prompt."""
 
 
 def _message(block: Mapping[str, Json] | None, role: str, model: str, extras: Json = None) -> Cut:

@@ -20,7 +20,10 @@ from contextkit.providers.namespaces import MESSAGES, SYSTEM, TOOLS, Keying, key
 TTLS = {"5m": 300, "1h": 3600}
 """`cache_control.ttl` → seconds (anthropic/types/cache_control_ephemeral_param.py)."""
 KEYING = Keying(
-    levels={"model": TOOLS, "inference_geo": TOOLS, "speed": SYSTEM, "container.skills": SYSTEM, "output_config.format": MESSAGES},
+    levels={
+        "model": TOOLS, "inference_geo": TOOLS, "speed": SYSTEM, "container.skills": SYSTEM,
+        **dict.fromkeys(("tool_choice", "thinking", "output_config.effort", "output_config.format", "output_config.task_budget"), MESSAGES),
+    },
     neutral=frozenset({
         "max_tokens", "stop_sequences", "metadata", "stream", "service_tier", "cache_control", "diagnostics",
         "temperature", "top_p", "top_k", "betas", "context_management", "compaction", "mcp_servers", "container", "fallbacks",

@@ -67,7 +67,10 @@ GRAMMAR = Grammar(
     marker=lambda ttl: _MARKERS[ttl], message_tokens=3, brackets={"tools": (b'"tools":[', b"]}")}, has_mark_blocks=True, opened=_opened,
 )
 KEYING = Keying(
-    levels={"modelId": TOOLS, "performanceConfig": TOOLS, "promptVariables": TOOLS},
+    levels={
+        "modelId": TOOLS, "performanceConfig": TOOLS, "promptVariables": TOOLS,
+        **dict.fromkeys(("toolConfig", "additionalModelRequestFields", "outputConfig"), MESSAGES),
+    },
     neutral=frozenset({
         "inferenceConfig", "stream", "requestMetadata", "serviceTier", "guardrailConfig", "additionalModelResponseFieldPaths",
     }),

@@ -25,7 +25,7 @@ from contextkit.providers.cutting import Trait, expect
 from contextkit.providers.gemini import parts, reply
 from contextkit.providers.gemini.contents import CachedContent, cached_content, quoted
 from contextkit.providers.gemini.parts import WIRE
-from contextkit.providers.namespaces import TOOLS, Keying
+from contextkit.providers.namespaces import MESSAGES, TOOLS, Keying
 from contextkit.providers.neutral.adapter import Answering
 from contextkit.providers.neutral.parts import Block
 from contextkit.providers.provider import Parsed
@@ -67,7 +67,10 @@ GRAMMAR = Grammar(
     brackets={"systemInstruction": (b'"systemInstruction":{"parts":[', b"]}")}, opened=_opened,
 )  # fmt: skip
 KEYING = Keying(
-    levels={"model": TOOLS},
+    levels={"model": TOOLS, **dict.fromkeys((
+        "toolConfig", "thinkingConfig", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities",
+        "mediaResolution", "speechConfig", "imageConfig",
+    ), MESSAGES)},
     neutral=frozenset({
         "cachedContent", "stream", "safetySettings", "labels", "serviceTier", "store", "temperature", "topP", "topK", "maxOutputTokens",
         "seed", "candidateCount", "stopSequences", "responseLogprobs", "logprobs", "presencePenalty", "frequencyPenalty",

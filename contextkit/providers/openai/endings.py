@@ -19,7 +19,7 @@ from contextkit.layout.segment import Level
 from contextkit.layout.track import Grammar, Track
 from contextkit.models import Model
 from contextkit.providers.cutting import Cut
-from contextkit.providers.namespaces import TOOLS, Keying, keyed
+from contextkit.providers.namespaces import MESSAGES, TOOLS, Keying, keyed
 
 TTLS = {"30m": 1800, "12h": 43200}
 """`ttl` → seconds; the Chat body takes 30m only."""
@@ -49,23 +49,32 @@ _KEYED = (
     "model", "parallel_tool_calls", "response_format", "text", "reasoning", "reasoning_effort", "verbosity", "context_management",
     "service_tier", "prompt_cache_key", "prompt_cache_mode", "functions", "web_search_options", "prompt", "image",
 )  # fmt: skip
+_SALTS = ("cache_salt", "extra_key", "prompt_cache_isolation_key")
+"""What separates caches at compatible hosts (vLLM and SGLang; Fireworks)."""
 _DEFAULTS: dict[str, Json] = {
     "parallel_tool_calls": True, "text": {"format": {"type": "text"}}, "response_format": {"type": "text"}, "service_tier": "auto",
     "prompt_cache_mode": "implicit", "reasoning": {},
 }  # fmt: skip
-_WITHOUT_MARKS = Keying(dict.fromkeys((*_KEYED, "user"), TOOLS), _NEUTRAL, _DEFAULTS)
+_STATE = ("previous_response_id", "conversation")
+"""What stands for the beginning of the prompt, in a body that was not resolved."""
+_TEMPLATED = ("thinking", "enable_thinking", "thinking_budget", "chat_template_kwargs")
+"""What compatible hosts render into the prompt. Assumed: a chat template renders the thinking mode, so it costs the messages."""
+_LEVELS = {**dict.fromkeys((*_KEYED, *_SALTS), TOOLS), **dict.fromkeys((*_STATE, *_TEMPLATED), MESSAGES)}
+_WITHOUT_MARKS = Keying({**_LEVELS, "user": TOOLS}, _NEUTRAL, _DEFAULTS)
 KEYINGS: Mapping[str, Keying] = {
-    "breakpoints": Keying(dict.fromkeys(_KEYED, TOOLS), _NEUTRAL | {"user"}, _DEFAULTS),
+    "breakpoints": Keying(_LEVELS, _NEUTRAL | {"user"}, _DEFAULTS),
     **dict.fromkeys(("implicit", "billed", "units"), _WITHOUT_MARKS),
 }
 """Cache of the model → what keys a prefix; before gpt-5.6 `user` chose the machine."""
 _RENDERED = ("model", "chat_template", "chat_template_kwargs", "reasoning_effort", "documents", "cache_salt", "extra_key")
+_RENDERED_LATER = ("thinking", "enable_thinking", "mm_processor_kwargs", "add_generation_prompt", "continue_final_message")
 _DECODED = frozenset({
     "response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema", "parallel_tool_calls", "session_id", "id_slot",
     "top_k", "min_p", "repetition_penalty", "user", "verbosity", "service_tier", "prompt_cache_key", "priority", "rid",
 })  # fmt: skip
 ENGINES: Mapping[str, Keying] = dict.fromkeys(
-    ("vllm", "sglang", "llamacpp"), Keying(dict.fromkeys(_RENDERED, TOOLS), _NEUTRAL | _DECODED)
+    ("vllm", "sglang", "llamacpp"),
+    Keying({**dict.fromkeys(_RENDERED, TOOLS), **dict.fromkeys(_RENDERED_LATER, MESSAGES)}, _NEUTRAL | _DECODED),
 )
 """Engine → the same: what its template renders and what it salts with; how a reply is decoded is no part of the prompt."""
 _UNKEYED_REASONING = frozenset({"summary", "generate_summary"})

@@ -37,7 +37,7 @@ class Books(Protocol):
         """The endpoint as it is spoken here."""
         ...
 
-    def provider(self, wire: Wire) -> str:
+    def provider(self, wire: Wire, model: Model) -> str:
         """What the ledger calls whoever bills."""
         ...
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from contextkit.cache.prefix_cache import Lease, PrefixCache
@@ -14,8 +16,10 @@ from contextkit.errors import UnknownModel
 from contextkit.layout.tokens import counter_for
 from contextkit.ledger.exchange import Outline
 from contextkit.ledger.outlines import outline
-from contextkit.models import Model, model_named
+from contextkit.models import MODELS, Model, model_named
 from contextkit.providers import PARSERS
+from contextkit.providers.anthropic import messages
+from contextkit.providers.anthropic.billing import BillingHeader
 from contextkit.providers.provider import Parsed
 from contextkit.server.billing.books import Said
 from contextkit.server.refusals.refusal import Asked, Sent
@@ -24,11 +28,32 @@ from contextkit.server.wires import anthropic_messages
 from contextkit.server.wires.wire import Wire
 from contextkit.simulator.reference import reference_cache
 
+_USUAL = {"anthropic": "claude-sonnet-4-6", "openai": "gpt-5.1", "google": "gemini-2.5-pro", "aws": "anthropic.claude-sonnet-5-5"}
+_FAMILIES = frozenset({"anthropic", "openai", "google", "aws"})
+"""Providers with endpoints of their own here; every other one speaks OpenAI's."""
+
+
+def _row(name: str, family: str) -> Model:
+    """The row of a model; for a name that the table has none for, that of a usual model of the endpoint, graded `ASSUMED`.
+
+    What an assumed row does not accept is not known either, so nothing is refused on its account.
+    """
+    try:
+        row = model_named(name)
+    except UnknownModel:
+        row = replace(model_named(_USUAL[family]), name=name, confidence="ASSUMED")
+    if row.confidence != "ASSUMED":
+        return row
+    return replace(row, accepts_prefill=True, accepts_forced_choice=True, accepts_mid_system=True, binds_thinking=False)
+
 
 class Hosted:
-    """The providers of the model table; satisfies `Books`."""
+    """The providers of the model table; satisfies `Books`. `billing_header` as in `providers/anthropic/billing.py`."""
 
-    def __init__(self) -> None:
+    def __init__(self, billing_header: BillingHeader = "neutral", *, is_strict: bool = False) -> None:
+        self._is_strict = is_strict
+        claude = partial(messages.parse, billing_header=billing_header)
+        self._parsers: dict[str, Callable[[Json], Parsed]] = {**PARSERS, "anthropic_messages": claude}
         self.reset()
 
     def reset(self) -> None:
@@ -40,16 +65,22 @@ class Hosted:
         """As its provider speaks it."""
         return wire
 
-    def provider(self, wire: Wire) -> str:
-        """The wire's own."""
-        return wire.family
+    def provider(self, wire: Wire, model: Model) -> str:
+        """The model's, which at OpenAI's endpoints may be a compatible host's."""
+        return model.provider
 
     def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
-        """A body that asks a model of this provider."""
-        model = model_named(sent.body[wire.model_field])
-        if model.provider != wire.family:
+        """A body that asks a model of this provider, or one that no table knows, whose rules are assumed."""
+        name, parser = sent.body[wire.model_field], self._parsers[wire.name]
+        model = _row(name, wire.family)
+        if model.provider != wire.family and not (model.provider not in _FAMILIES and wire.family == "openai"):
             raise UnknownModel(f"{model.name} is not a model of {wire.family}")
-        return model, PARSERS[wire.name](sent.body)
+        if self._is_strict and model.confidence == "ASSUMED":
+            raise UnknownModel(f"{name} is not in the model table")
+        if name in MODELS:
+            return model, parser(sent.body)
+        parsed = parser({**sent.body, wire.model_field: _USUAL[wire.family]})
+        return model, replace(parsed, model=name, params={**parsed.params, wire.model_field: name})
 
     def seen(self, wire: Wire, asked: Asked) -> Prompt:
         """Digests, sizes and marks."""

@@ -24,7 +24,7 @@ from contextkit.providers.provider import Parsed
 from contextkit.server.billing.books import Said
 from contextkit.server.billing.rendering import prompt_ids, said_ids, text_ids
 from contextkit.server.refusals.engines import CHOICES
-from contextkit.server.refusals.openai import foreground, stream_options
+from contextkit.server.refusals.openai import one_choice, stream_options
 from contextkit.server.refusals.openai_shape import chat_fields, chat_tools, invalid, items, messages, responses_fields, responses_tools
 from contextkit.server.refusals.refusal import TEXT, Asked, Early, Refusal, Sent
 from contextkit.server.replies import Part
@@ -92,9 +92,9 @@ class SelfHosted:
     def spoken(self, wire: Wire) -> Wire:
         """Any key, any model, fields nobody knows; no diagnosis."""
         checks = (*_EARLY[wire.name], *CHOICES[self._engine.name][wire.name], self._salted)
-        return replace(wire, early=checks, late=(), diagnose=lambda kept, now, read: None, is_remembered=lambda body: False)
+        return replace(wire, early=checks, late=(), fields=None, diagnose=lambda kept, now, read: None, is_remembered=lambda body: False)
 
-    def provider(self, wire: Wire) -> str:
+    def provider(self, wire: Wire, model: Model) -> str:
         """The engine: nobody has a price for it."""
         return self._engine.name
 
@@ -171,8 +171,8 @@ def _known(check: Early) -> Early:
 
 
 _EARLY: Mapping[str, tuple[Early, ...]] = {
-    openai_chat.WIRE.name: (_open, _known(chat_fields), messages, chat_tools, foreground, stream_options),
-    openai_responses.WIRE.name: (_open, _known(responses_fields), foreground, items, responses_tools, stream_options),
+    openai_chat.WIRE.name: (_open, _known(chat_fields), messages, chat_tools, one_choice, stream_options),
+    openai_responses.WIRE.name: (_open, _known(responses_fields), one_choice, items, responses_tools, stream_options),
 }
 """Wire → what a body must look like."""
 _REPLIES: Mapping[str, Callable[[tuple[Part, ...]], dict[str, Json]]] = {

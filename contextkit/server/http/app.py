@@ -6,7 +6,7 @@ Takes HTTP, gives HTTP: routes, bodies, broken connections. What is answered is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, cast
 
 from contextkit.canonical import Json, canonical
@@ -92,6 +92,7 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         Route("/v1/models", _listing(state), methods=["GET"]),
         Route("/v1/models/{name:path}", _listing(state), methods=["GET"]),
         Route("/_contextkit/ledger", _ledger(state), methods=["GET"]),
+        Route("/_contextkit/findings", _findings(state), methods=["GET"]),
     ]
     routes += [Route(f"/_contextkit/{name}", _control(state, act), methods=["POST"]) for name, act in control.ROUTES.items()]
     guard = Middleware(_Guarded, state=state, hosts=hosts or Hosts())
@@ -106,7 +107,7 @@ class _Guarded:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with the refusal."""
-        why = self._hosts.refusal(scope["headers"], is_json_only=True) if scope["type"] == "http" else None
+        why = (self._hosts.refusal(scope["headers"], is_json_only=True) or _upgrade(scope["headers"])) if scope["type"] == "http" else None
         await (self._inner if why is None else self._answer(scope, why))(scope, receive, send)
 
     def _answer(self, scope: MutableMapping[str, Any], why: Refused) -> Written:
@@ -144,6 +145,13 @@ async def _hang_up(receive: Receive) -> None:
     transport.close()
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _upgrade(headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
+    """426 for a WebSocket: the status at which Codex goes on over HTTP, where any other makes it retry."""
+    if not any(name == b"upgrade" and value.strip().lower() == b"websocket" for name, value in headers):
+        return None
+    return Refused(426, "this server has no WebSocket mode: send the same request as POST over HTTP, with stream: true for events")
 
 
 _Endpoint = Callable[["Request"], Awaitable[Any]]
@@ -259,6 +267,13 @@ def _ledger(state: State) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         lines = control.ledger_lines(state)
         return Written(Outcome(200, (("content-type", "application/x-ndjson"),), (lines,), len(lines), True))
+
+    return endpoint
+
+
+def _findings(state: State) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        return _plain(200, {"findings": [notice.json() for notice in state.notices.all()]})
 
     return endpoint
 

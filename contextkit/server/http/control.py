@@ -5,6 +5,7 @@ Takes a state and the JSON of a request, gives JSON; bad input is `{"error": …
     POST /_contextkit/clock   {"advance_seconds": 300} or {"now": 1790000000}   → {"now": …}
     POST /_contextkit/script  {"replies": [script, …]}                          → {"waiting": n}
     POST /_contextkit/reset                                                     → {"now": …}
+    GET  /_contextkit/findings                                                  → {"findings": [{"kind", "endpoint", "name", "text"}, …]}
     GET  /_contextkit/ledger                                                    → a ledger file: one line of version, one an exchange
 """
 

@@ -33,16 +33,19 @@ from contextkit.server.refusals.refusal import (
 NEW_VERSION = "2026-10-21"
 VERSIONS = ("2023-06-01", NEW_VERSION)
 """Values of `anthropic-version` (https://platform.claude.com/docs/en/api/versioning)."""
-_COUNTED = kinds(
+COUNTED = kinds(
     texts=(TEXT, "model"), arrays=(ARRAY, "messages tools"), objects=(OBJECT, "cache_control output_config thinking tool_choice"),
     system=(TEXT_OR_ARRAY, "system"), speed=(one_of("standard", "fast"), "speed"),
     beta=(OBJECT, "billing_policy compaction context_management"), servers=(ARRAY, "mcp_servers"), any=(ANYTHING, "betas"),
 )  # fmt: skip
-_CREATED = _COUNTED | kinds(
+CREATED = COUNTED | kinds(
     whole=(WHOLE, "max_tokens top_k"), numbers=(NUMBER, "temperature top_p"), flags=(FLAG, "stream"), texts=(TEXT, "inference_geo"),
     lists=(TEXTS, "stop_sequences"), objects=(OBJECT, "metadata diagnostics"), tier=(one_of("auto", "standard_only"), "service_tier"),
     any=(ANYTHING, "container fallbacks fallback_credit_token betas"), thread=(OBJECT, "thread"),
 )  # fmt: skip
+_ABROAD = kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta"))
+"""What stands in the body where a platform's client has put the version and the betas there."""
+COUNTED_ABROAD, CREATED_ABROAD = COUNTED | _ABROAD, CREATED | _ABROAD
 _NESTED: dict[str, dict[str, Kind]] = {
     "tool_choice": {"type": one_of("auto", "any", "tool", "none"), "name": TEXT, "disable_parallel_tool_use": FLAG},
     "thinking": {"type": one_of("enabled", "adaptive", "disabled", "between_tools"), "budget_tokens": WHOLE,
@@ -130,29 +133,29 @@ def versioned(sent: Sent) -> Iterator[Refusal]:
 
 def created(sent: Sent) -> Iterator[Refusal]:
     """The fields of `POST /v1/messages`."""
-    return _fields(sent.body, _CREATED, ("max_tokens", "messages", "model"))
+    return _fields(sent, CREATED, ("max_tokens", "messages", "model"))
 
 
 def counted_abroad(sent: Sent) -> Iterator[Refusal]:
     """The same where the version stands in the body (anthropic/lib/vertex/_client.py)."""
-    return _fields(sent.body, _COUNTED | kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta")), ("messages", "model"))
+    return _fields(sent, COUNTED_ABROAD, ("messages", "model"))
 
 
 def posted(sent: Sent) -> Iterator[Refusal]:
     """The same where a platform's client has put the version and the betas into the body."""
-    abroad = kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta"))
-    return _fields(sent.body, _CREATED | abroad, ("max_tokens", "messages", "model"))
+    return _fields(sent, CREATED_ABROAD, ("max_tokens", "messages", "model"))
 
 
 def counted(sent: Sent) -> Iterator[Refusal]:
     """The fields of `POST /v1/messages/count_tokens`."""
-    return _fields(sent.body, _COUNTED, ("messages", "model"))
+    return _fields(sent, COUNTED, ("messages", "model"))
 
 
-def _fields(body: Mapping[str, Json], fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:
+def _fields(sent: Sent, fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:
+    body = sent.body
     yield from (invalid(f"{name}: Field required") for name in missing(body, required))
     yield from (invalid(f"{name}: Input should be {kind.words}") for name, kind in misfits(body, fields))
-    yield from (invalid(f"{name}: Extra inputs are not permitted") for name in unknown(body, fields))
+    yield from (invalid(f"{name}: Extra inputs are not permitted") for name in unknown(sent, fields))
     if body["messages"] == []:
         yield invalid("messages: at least one message is required")
 

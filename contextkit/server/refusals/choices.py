@@ -99,7 +99,7 @@ def _chosen(
 
 
 def _one(tool: Json, names: set[_Name], name_of: Callable[[Json], _Name], kinds: set[str], path: str) -> Iterator[Refusal]:
-    if not isinstance(tool, dict) or tool.get("type") not in kinds:
+    if not isinstance(tool, dict) or str(tool.get("type")) not in kinds:
         yield _wrong(f"{path}.type", f"expected one of {', '.join(sorted(kinds)) or 'the tools'}")
     elif name_of(tool) not in names:
         yield _wrong(path, "this tool is not among 'tools'")

@@ -137,7 +137,7 @@ def _is_constrained(body: Mapping[str, Json]) -> bool:
 
 
 def _is_tag(form: Json) -> bool:
-    if not isinstance(form, dict) or form.get("type") not in _FORMATS:
+    if not isinstance(form, dict) or str(form.get("type")) not in _FORMATS:
         return False
     if form["type"] != "triggered_tags":
         return True

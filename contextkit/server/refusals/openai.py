@@ -31,7 +31,7 @@ _OPTIONS = {"mode": ("implicit", "explicit"), "ttl": ("30m", "12h")}
 _OUTPUTS = {
     "function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output", "tool_search_call": "tool_search_output",
 }  # fmt: skip
-"""Item a model makes → item that answers it."""
+"""Item a model makes → item that answers it. A `function_call_output` answers a search as well, as recorded requests show."""
 
 _WORDS = ("content", "tool_calls", "refusal", "audio", "function_call")
 
@@ -68,15 +68,14 @@ def chat_words(sent: Sent) -> Iterator[Refusal]:
 def responses_calls(sent: Sent) -> Iterator[Refusal]:
     """Each call among the input items has its output behind it, and each output its call before it."""
     given = sent.body["input"] if isinstance(sent.body["input"], list) else []
-    for made, answered in _OUTPUTS.items():
-        calls = {item["call_id"]: index for index, item in enumerate(given) if _is_ours(item, made)}
-        outputs = {item["call_id"]: index for index, item in enumerate(given) if _is_ours(item, answered)}
-        for call, index in calls.items():
-            if outputs.get(call, -1) < index:
-                yield invalid(f"No tool output found for {made.replace('_', ' ')} {call}.", "input")
-        for call, index in outputs.items():
-            if calls.get(call, len(given)) > index:
-                yield invalid(f"No tool call found for {answered.replace('_', ' ')} with call_id {call}.", "input")
+    calls = {item["call_id"]: (index, kind) for index, item in enumerate(given) for kind in _OUTPUTS if _is_ours(item, kind)}
+    outputs = {item["call_id"]: (index, kind) for index, item in enumerate(given) for kind in _OUTPUTS.values() if _is_ours(item, kind)}
+    for call, (index, kind) in calls.items():
+        if outputs.get(call, (-1,))[0] < index:
+            yield invalid(f"No tool output found for {kind.replace('_', ' ')} {call}.", "input")
+    for call, (index, kind) in outputs.items():
+        if calls.get(call, (len(given),))[0] > index:
+            yield invalid(f"No tool call found for {kind.replace('_', ' ')} with call_id {call}.", "input")
 
 
 def _is_ours(item: Mapping[str, Json], kind: str) -> bool:
@@ -84,11 +83,10 @@ def _is_ours(item: Mapping[str, Json], kind: str) -> bool:
     return item.get("type") == kind and (not kind.startswith("tool_search") or (item.get("execution") == "client" and "call_id" in item))
 
 
-def foreground(sent: Sent) -> Iterator[Refusal]:
-    """The local server makes one choice, in the foreground."""
-    for name, most in (("background", False), ("n", 1)):
-        if sent.body.get(name) not in (None, most):
-            yield invalid(f"Unsupported value: '{name}' can only be {str(most).lower()} on this local server.", name, "unsupported_value")
+def one_choice(sent: Sent) -> Iterator[Refusal]:
+    """The local server makes one choice. `background` is accepted: the response is complete when it is first asked for."""
+    if sent.body.get("n") not in (None, 1):
+        yield invalid("Unsupported value: 'n' can only be 1 on this local server.", "n", "unsupported_value")
 
 
 def cache_options(*ttls: str) -> Early:
@@ -120,6 +118,8 @@ def cache_fields(asked: Asked) -> Iterator[Refusal]:
     """The cache fields of the model's generation: options from 5.6 on, `24h` alone from 5.5 on."""
     body = asked.sent.body
     new = {"prompt_cache_options": body.get("prompt_cache_options") is not None, "prompt_cache_breakpoint": _has_breakpoint(body)}
+    if asked.model.confidence == "ASSUMED":
+        return  # which fields a model takes that no table has is not known
     for name, holds in new.items() if asked.model.cache == "implicit" else ():
         if holds:
             yield invalid(f"Unsupported parameter: '{name}' is not supported with this model.", name, "unsupported_parameter")
@@ -142,11 +142,11 @@ def window(asked: Asked) -> Iterator[Refusal]:
 
 
 CHAT_EARLY: tuple[Early, ...] = (
-    authenticated, chat_fields, messages, chat_tools, cache_options("30m"), choice, chat_choice, stream_options, foreground,
+    authenticated, chat_fields, messages, chat_tools, cache_options("30m"), choice, chat_choice, stream_options, one_choice,
     chat_words, chat_calls,
 )  # fmt: skip
 RESPONSES_EARLY: tuple[Early, ...] = (
-    authenticated, responses_fields, foreground, items, responses_tools, cache_options("30m", "12h"), responses_choice, stream_options,
+    authenticated, responses_fields, one_choice, items, responses_tools, cache_options("30m", "12h"), responses_choice, stream_options,
     responses_calls,
 )  # fmt: skip
 COMPACT_EARLY: tuple[Early, ...] = (authenticated, compact_fields, items, cache_options("30m"), responses_calls)

@@ -6,6 +6,7 @@ Tables after `openai.types` 3.52 (chat/completion_create_params.py, responses/re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from contextkit.canonical import Json
 from contextkit.server.refusals.refusal import (
@@ -87,13 +88,14 @@ _ITEMS: dict[str, dict[str, Kind]] = {
     "custom_tool_call": {"call_id": TEXT, "name": TEXT, "input": TEXT},
     "custom_tool_call_output": {"call_id": TEXT, "output": TEXT_OR_ARRAY},
     "tool_search_output": {"tools": ARRAY},
+    "additional_tools": {"tools": ARRAY},
     "reasoning": {"summary": ARRAY},
     "item_reference": {"id": TEXT},
 } | {
     name: {}
     for name in (
         "file_search_call", "computer_call", "computer_call_output", "web_search_call", "tool_search_call",
-        "additional_tools", "configuration_update", "compaction", "compaction_trigger", "image_generation_call", "code_interpreter_call",
+        "configuration_update", "compaction", "compaction_trigger", "image_generation_call", "code_interpreter_call",
         "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
         "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "program", "program_output",
     )
@@ -131,26 +133,28 @@ def authenticated(sent: Sent) -> Iterator[Refusal]:
 
 def chat_fields(sent: Sent) -> Iterator[Refusal]:
     """The fields of `POST /v1/chat/completions`."""
-    return _fields(sent.body, CHAT, ("model", "messages"))
+    return _fields(sent, CHAT, ("model", "messages"))
 
 
 def responses_fields(sent: Sent) -> Iterator[Refusal]:
     """The fields of `POST /v1/responses`."""
-    return _fields(sent.body, RESPONSES, ("model", "input"))
+    return _fields(sent, RESPONSES, ("model", "input"))
 
 
 def compact_fields(sent: Sent) -> Iterator[Refusal]:
     """The fields of `POST /v1/responses/compact`, whose input may be what a response holds (responses/response_compact_params.py)."""
-    return _fields({"input": "", **sent.body} if sent.body.get("previous_response_id") else sent.body, COMPACT, ("model", "input"))
+    body = {"input": "", **sent.body} if sent.body.get("previous_response_id") else sent.body
+    return _fields(replace(sent, body=body), COMPACT, ("model", "input"))
 
 
-def _fields(body: Mapping[str, Json], fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:
+def _fields(sent: Sent, fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:
+    body = sent.body
     for name in missing(body, required):
         yield invalid(f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
     yield from _misfits(body, fields, "")
-    for name, inner in _NESTED.items():
-        yield from _misfits(body.get(name) or {}, inner if name in fields else {}, f"{name}.")
-    for name in unknown(body, fields):
+    for name in (name for name in _NESTED if name in fields):
+        yield from _misfits(body.get(name) or {}, _NESTED[name], f"{name}.")
+    for name in unknown(sent, fields):
         yield invalid(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
     if body[required[1]] == []:
         yield invalid(f"Invalid '{required[1]}': empty array. Expected an array with minimum length 1.", required[1], "empty_array")

@@ -12,6 +12,7 @@ from itertools import chain
 from contextkit.canonical import Json
 from contextkit.models import Model
 from contextkit.providers.provider import Parsed
+from contextkit.server.notices import Notice
 from contextkit.server.signatures import Place
 
 
@@ -43,6 +44,8 @@ class Sent:
     """The JSON object, what the server keeps of its conversation included."""
     said: Mapping[str, Json] | None = None
     """As it came, where `body` holds more."""
+    is_strict: bool = False
+    """Whether the server refuses fields that the endpoint does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,26 @@ class Asked:
     """Whether it ends with the words of a turn this server paused."""
     dropped: tuple[int, ...] = ()
     """Which of its thinking was left out, since it no longer holds."""
+    notices: tuple[Notice, ...] = ()
+    """What of it was accepted on an assumption."""
+
+
+MOST_LEVELS = 254
+"""Levels of nesting that are read; what a provider takes is less and not published."""
+
+
+def is_nested_deeper(value: Json, levels: int) -> bool:
+    """Whether objects and arrays stand in one another more than `levels` deep.
+
+    >>> is_nested_deeper([[1]], 2), is_nested_deeper([[[]]], 2)
+    (False, True)
+    """
+    layer = [value]
+    for _ in range(levels):
+        layer = [item for held in layer if isinstance(held, dict | list) for item in (held.values() if isinstance(held, dict) else held)]
+        if not layer:
+            return False
+    return any(isinstance(held, dict | list) for held in layer)
 
 
 Early = Callable[[Sent], Iterator[Refusal]]
@@ -120,6 +143,6 @@ def missing(value: Mapping[str, Json], names: Iterable[str]) -> Iterator[str]:
     return (name for name in names if value.get(name) is None)
 
 
-def unknown(value: Mapping[str, Json], fields: Mapping[str, Kind]) -> Iterator[str]:
-    """Names no table knows."""
-    return (name for name in value if name not in fields)
+def unknown(sent: Sent, fields: Mapping[str, Kind]) -> Iterator[str]:
+    """Top-level fields that no table knows, of a request to a strict server; any other server accepts them (`server/notices.py`)."""
+    return (name for name in sent.body if sent.is_strict and name not in fields)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextkit.canonical import Json, parse
 from contextkit.errors import NotSerialisable
 from contextkit.server.answer import Outcome, answered, refused
-from contextkit.server.refusals.refusal import Refusal, Sent, first
+from contextkit.server.refusals.refusal import MOST_LEVELS, Refusal, Sent, first, is_nested_deeper
 from contextkit.server.state import State
 from contextkit.server.stored.endpoints import Wanted
 from contextkit.server.wires.wire import Wire
@@ -24,6 +24,8 @@ def ask(
         return refused(state, wire, wire.fault(400, None, f"The request body is not valid JSON: {fault}"))
     if not isinstance(body, dict):
         return refused(state, wire, wire.fault(400, None, "The request body must be a JSON object."))
+    if is_nested_deeper(body, MOST_LEVELS):
+        return refused(state, wire, wire.fault(400, None, f"The request body is nested deeper than {MOST_LEVELS} levels."))
     with state.lock:
         stored, now = state.stored(headers.get(wire.workspace, "")), int(state.clock.now())
         wanted = Wanted(stored, now, state.number, method, names.get("name", ""), names.get("item", ""), query, body)

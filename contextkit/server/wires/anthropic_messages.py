@@ -17,7 +17,7 @@ from contextkit.providers.anthropic.editing import seen
 from contextkit.server.diagnostics import anthropic_diagnosis
 from contextkit.server.refusals import anthropic as refusals
 from contextkit.server.refusals.anthropic_betas import dropped, transformations
-from contextkit.server.refusals.anthropic_shape import invalid
+from contextkit.server.refusals.anthropic_shape import COUNTED_ABROAD, CREATED, CREATED_ABROAD, invalid
 from contextkit.server.refusals.refusal import Asked, Refusal
 from contextkit.server.replies import Part
 from contextkit.server.wires.eventstream import CONTENT_TYPE, frame
@@ -189,17 +189,17 @@ WIRE = Wire(
     error=error, error_event=lambda refusal: _event(error(refusal)), statuses=STATUSES, content=content, whole=whole, stream=stream,
     silent=lambda body: "truncated" if body.get("max_tokens") == 0 else None, diagnose=anthropic_diagnosis,
     is_remembered=lambda body: body.get("diagnostics") is not None, id_header="request-id", moved=refusals.moved,
-    dropped=dropped, told=told,
+    dropped=dropped, told=told, fields=frozenset(CREATED),
 )  # fmt: skip
 INVOKE = replace(
     WIRE, family="aws", workspace="", early=refusals.ABROAD["Amazon Bedrock"], stream=framed, stream_type=CONTENT_TYPE,
-    id_header="x-amzn-requestid",
+    id_header="x-amzn-requestid", fields=frozenset(CREATED_ABROAD),
     error_event=lambda refusal: frame("modelStreamErrorException", {"message": refusal.message}, "exception"),
 )  # fmt: skip
 """`POST /model/{modelId}/invoke` of Amazon Bedrock: caches belong to an organisation, not to a workspace."""
 MANTLE = replace(WIRE, family="aws", workspace="")
 """`POST /anthropic/v1/messages` of Amazon Bedrock: the Claude API's body and headers."""
-PREDICT = replace(WIRE, workspace="", early=refusals.ABROAD["Google Cloud"])
+PREDICT = replace(WIRE, workspace="", early=refusals.ABROAD["Google Cloud"], fields=frozenset(CREATED_ABROAD))
 """`POST …/publishers/anthropic/models/{model}:rawPredict` of Google Cloud."""
-COUNTED = replace(PREDICT, early=refusals.COUNT_ABROAD)
+COUNTED = replace(PREDICT, early=refusals.COUNT_ABROAD, fields=frozenset(COUNTED_ABROAD))
 """The same for `count-tokens`, which stands where a model's name would."""

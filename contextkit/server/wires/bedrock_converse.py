@@ -115,4 +115,5 @@ WIRE = Wire(
     statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}}, content=content, whole=whole, stream=stream,
     silent=lambda body: None, diagnose=lambda kept, now, read: None, is_remembered=lambda body: False, model_field="modelId",
     stream_type=CONTENT_TYPE, id_header="x-amzn-requestid", moved=refusals.moved,
+    fields=frozenset(refusals.REQUEST.fields),
 )  # fmt: skip

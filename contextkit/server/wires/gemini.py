@@ -101,5 +101,5 @@ WIRE = Wire(
     error_event=lambda refusal: event(error(refusal)),
     statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}}, content=content,
     whole=whole, stream=stream, silent=lambda body: None, diagnose=lambda kept, now, read: None,
-    is_remembered=lambda body: False,
+    is_remembered=lambda body: False, fields=frozenset(refusals.REQUEST.fields),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.server.refusals import openai as refusals
+from contextkit.server.refusals.openai_shape import CHAT
 from contextkit.server.replies import Part
 from contextkit.server.wires.openai_shared import STATUSES, error, fault, unknown_model, unreadable
 from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
@@ -124,5 +125,5 @@ WIRE = Wire(
     early=refusals.CHAT_EARLY, late=refusals.LATE, unreadable=unreadable, unknown_model=unknown_model, fault=fault,
     impossible={"overflow": refusals.TOO_LONG}, error=error, error_event=lambda refusal: event(error(refusal)), statuses=STATUSES,
     content=content, whole=whole, stream=stream, silent=lambda body: None, diagnose=lambda kept, now, read: None,
-    is_remembered=lambda body: False,
+    is_remembered=lambda body: False, fields=frozenset(CHAT),
 )  # fmt: skip

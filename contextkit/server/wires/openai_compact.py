@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from contextkit.canonical import Json
 from contextkit.server.refusals.openai import COMPACT_EARLY
+from contextkit.server.refusals.openai_shape import COMPACT
 from contextkit.server.stored.compacting import compaction
 from contextkit.server.wires.openai_responses import WIRE as RESPONSES
 from contextkit.server.wires.openai_responses import items, usage
@@ -37,4 +38,6 @@ def _parts(content: Json) -> list[Json]:
     return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
 
 
-WIRE = replace(RESPONSES, early=COMPACT_EARLY, whole=whole, told=lambda asked: {}, kept=lambda stored, asked, answer: None)
+WIRE = replace(
+    RESPONSES, early=COMPACT_EARLY, whole=whole, told=lambda asked: {}, kept=lambda stored, asked, answer: None, fields=frozenset(COMPACT)
+)

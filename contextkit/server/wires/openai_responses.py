@@ -15,6 +15,7 @@ from contextkit.providers.stateful.continuing import PREVIOUS
 from contextkit.providers.stateful.histories import named_in
 from contextkit.server.diagnostics import openai_diagnosis
 from contextkit.server.refusals import openai as refusals
+from contextkit.server.refusals.openai_shape import RESPONSES
 from contextkit.server.refusals.refusal import Asked, Refusal
 from contextkit.server.replies import Part
 from contextkit.server.stored.compacting import compacted
@@ -112,7 +113,7 @@ def _response(answer: Answer) -> dict[str, Json]:
     applied = {"mode": "implicit", "ttl": "30m", **{name: options[name] for name in _APPLIED if options.get(name)}} if options else None
     return {
         "id": answer.id, "object": "response", "created_at": answer.at, "model": body["model"], "status": "in_progress", "error": None,
-        "incomplete_details": None, "background": False, "service_tier": "default", "output": [], "usage": None,
+        "incomplete_details": None, "background": bool(body.get("background")), "service_tier": "default", "output": [], "usage": None,
         "prompt_cache_options": applied, **echoed, **answer.told,
     }  # fmt: skip
 
@@ -224,4 +225,5 @@ WIRE = Wire(
     content=lambda parts: list(items(parts, "")), whole=whole, stream=stream,
     silent=lambda body: "done" if (body.get("prompt_cache_options") or {}).get("prewarm") else None, diagnose=openai_diagnosis,
     is_remembered=lambda body: True, told=told, resolved=Stored.resolved, kept=kept,
+    fields=frozenset(RESPONSES),
 )  # fmt: skip

@@ -102,6 +102,8 @@ class Wire:
     """Its diagnosis."""
     is_remembered: Callable[[Mapping[str, Json]], bool]
     """Whether a later request may be compared with this one."""
+    fields: frozenset[str] | None = None
+    """Top-level fields that are known, None where every field is taken without a word."""
     model_field: str = "model"
     """Field that names the model."""
     stream_type: str = "text/event-stream; charset=utf-8"

@@ -66,6 +66,10 @@ REQUEST = Shape({
 """The arguments of `converse`."""
 
 
+_OPEN = frozenset({"$", "$.inferenceConfig"})
+"""Objects in which a field that nobody knows is accepted, unless the server is strict."""
+
+
 def invalid(path: str, what: str) -> Refusal:
     """A 400 in Bedrock's words."""
     return Refusal(400, "ValidationException", f"The value at {path} is not valid: {what}")
@@ -79,7 +83,7 @@ def authenticated(sent: Sent) -> Iterator[Refusal]:
 
 def fields(sent: Sent) -> Iterator[Refusal]:
     """Every field and block has its shape, no text is blank, and neither messages nor tools are empty."""
-    for path, what in faults(sent.body, REQUEST, "$"):
+    for path, what in faults(sent.body, REQUEST, "$", frozenset() if sent.is_strict else _OPEN):
         yield invalid(path.removeprefix("$."), f"expected {what}")
     texts = [block["text"] for array in _arrays(sent.body) for block in array if "text" in block]
     if not all(text.strip() for text in texts):

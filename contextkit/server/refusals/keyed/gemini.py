@@ -5,7 +5,7 @@ Tables after `google.genai.types` 3.4 and https://ai.google.dev/gemini-api/docs/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from contextkit.canonical import Json
 from contextkit.server.refusals.keyed.shape import Fields, Shape, faults
@@ -75,6 +75,10 @@ CREATED = Shape({**_WORDS, "ttl": TEXT, "displayName": TEXT}, "model")
 TOO_LONG = Refusal(400, "INVALID_ARGUMENT", "The input token count exceeds the maximum number of tokens allowed.")
 
 
+_OPEN = frozenset({"$", "$.generationConfig"})
+"""Objects in which a field that nobody knows is accepted, unless the server is strict."""
+
+
 def invalid(path: str, what: str) -> Refusal:
     """A 400 in Google's words."""
     return Refusal(400, "INVALID_ARGUMENT", f"Invalid value at '{path}': {what}")
@@ -88,14 +92,15 @@ def authenticated(sent: Sent) -> Iterator[Refusal]:
 
 def fields(sent: Sent) -> Iterator[Refusal]:
     """Every field and part has its shape, and no list of contents or parts is empty."""
-    yield from shaped(sent.body, REQUEST)
+    yield from shaped(sent, REQUEST)
     if not sent.body["contents"] or not all(content["parts"] for content in sent.body["contents"]):
         yield invalid("contents", "contents are not specified, or one has no parts")
 
 
-def shaped(body: Mapping[str, Json], shape: Shape) -> Iterator[Refusal]:
-    """Known fields, each of its kind."""
-    return (invalid(path.removeprefix("$."), f"expected {what}") for path, what in faults(body, shape, "$"))
+def shaped(sent: Sent, shape: Shape) -> Iterator[Refusal]:
+    """Fields of their kinds; on a strict server, known ones alone."""
+    found = faults(sent.body, shape, "$", frozenset() if sent.is_strict else _OPEN)
+    return (invalid(path.removeprefix("$."), f"expected {what}") for path, what in found)
 
 
 def conversation(sent: Sent) -> Iterator[Refusal]:

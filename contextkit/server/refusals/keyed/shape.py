@@ -27,8 +27,10 @@ class Shape:
     """Fields of which exactly one must be there."""
 
 
-def faults(value: Json, shape: Kind | Shape | tuple[Shape], path: str) -> Iterator[tuple[str, str]]:
-    """(where, what is expected there) of everything that does not fit; fields nobody knows included.
+def faults(
+    value: Json, shape: Kind | Shape | tuple[Shape], path: str, open_fields: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, str]]:
+    """(where, what is expected there) of everything that does not fit; a field nobody knows too, but in the objects at `open_fields`.
 
     >>> from contextkit.server.refusals.refusal import TEXT
     >>> list(faults({"b": 1}, Shape({"a": TEXT}, required="a"), "$"))
@@ -41,19 +43,19 @@ def faults(value: Json, shape: Kind | Shape | tuple[Shape], path: str) -> Iterat
         if not isinstance(value, list):
             yield path, "an array"
         for index, item in enumerate(value if isinstance(value, list) else ()):
-            yield from faults(item, shape[0], f"{path}[{index}]")
+            yield from faults(item, shape[0], f"{path}[{index}]", open_fields)
     else:
-        yield from _object(value, shape, path)
+        yield from _object(value, shape, path, open_fields)
 
 
-def _object(value: Json, shape: Shape, path: str) -> Iterator[tuple[str, str]]:
+def _object(value: Json, shape: Shape, path: str, open_fields: frozenset[str]) -> Iterator[tuple[str, str]]:
     if not isinstance(value, dict):
         yield path, "an object"
         return
     for name, item in value.items():
         if name in shape.fields:
-            yield from faults(item, shape.fields[name], f"{path}.{name}")
-        else:
+            yield from faults(item, shape.fields[name], f"{path}.{name}", open_fields)
+        elif path not in open_fields:
             yield f"{path}.{name}", "no such field"
     yield from ((f"{path}.{name}", "a value") for name in shape.required.split() if name not in value)
     if shape.one_of and sum(name in value for name in shape.one_of.split()) != 1:
