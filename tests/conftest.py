@@ -5,9 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import runpy
+import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -94,3 +99,32 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return said.out
 
     return shown
+
+
+class _Process(subprocess.Popen[Any]):
+    """A process that a failed `with` does not wait for."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, trace)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[Any]]]:
+    """Starts processes as `subprocess.Popen` does; each ends with the test, however that ends, and so do the processes it started."""
+    started: list[subprocess.Popen[Any]] = []
+
+    def begin(command: list[Any], **options: Any) -> subprocess.Popen[Any]:
+        process = _Process(list(map(str, command)), **{"start_new_session": True, **options})
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        with suppress(ProcessLookupError, PermissionError):  # the whole group has ended
+            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()

@@ -332,7 +332,9 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
         raise click.UsageError(f"{other}: --follow reads files again as they grow, and this is none: leave out --follow, or give a file")
     live = _Live(paths)
     growing = _Growing(live, options)
-    follow(growing.read, live.look)
+    ended_by = follow(growing.read, live.look)
+    if ended_by:
+        raise click.exceptions.Exit(128 + ended_by)  # as a shell calls it
     if options.html:  # the page shows every call, of which nothing was kept
         contents, columns, faults = _read(live.files, options, None, live.title)
     else:

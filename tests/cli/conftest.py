@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Ended:
 
 
 Run = Callable[..., Ended]
+Start = Callable[..., subprocess.Popen[Any]]
+"""The fixture `start`: a process that ends with its test."""
 
 
 @pytest.fixture

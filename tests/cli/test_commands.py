@@ -18,7 +18,7 @@ import pytest
 from pydantic_core import SchemaSerializer, core_schema
 
 from contextkit.cli.main import COMMANDS
-from tests.cli.conftest import COMMAND, Run, pi_session
+from tests.cli.conftest import COMMAND, Run, Start, pi_session
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and terminals as POSIX has them")
@@ -262,8 +262,8 @@ def test_what_a_recording_says_never_moves_the_terminal(folder: Path, run: Run) 
 @pytest.mark.parametrize(
     "args", [["report", "session.jsonl"], ["replay", "session.jsonl", "--json"], ["demo", "--turns", "4"]], ids=lambda args: args[0]
 )
-def test_a_reader_that_left_is_not_complained_about(args: list[str], folder: Path) -> None:
-    with subprocess.Popen([*COMMAND, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def test_a_reader_that_left_is_not_complained_about(start: Start, args: list[str], folder: Path) -> None:
+    with start([*COMMAND, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout and process.stderr
         process.stdout.close()
         err = process.stderr.read()
@@ -280,8 +280,8 @@ def _interrupted(process: subprocess.Popen[bytes]) -> bytes:
 
 
 @posix
-def test_ctrl_c_ends_the_server(folder: Path) -> None:
-    with subprocess.Popen([*COMMAND, "serve", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+def test_ctrl_c_ends_the_server(start: Start, folder: Path) -> None:
+    with start([*COMMAND, "serve", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline().startswith(b"http://127.0.0.1:")
         err = _interrupted(process)
@@ -289,10 +289,10 @@ def test_ctrl_c_ends_the_server(folder: Path) -> None:
 
 
 @posix
-def test_ctrl_c_ends_the_demo(folder: Path) -> None:
+def test_ctrl_c_ends_the_demo(start: Start, folder: Path) -> None:
     before = contents(folder)
     command = [*COMMAND, "demo", "--turns", "60"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+    with start(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
         assert process.stderr
         assert process.stderr.readline().startswith(b"careless 1/60")
         err = _interrupted(process)
@@ -343,11 +343,11 @@ def test_an_error_of_another_cause_is_not_taken_for_ctrl_c(run: Run, monkeypatch
 
 
 @posix
-def test_ctrl_c_ends_advice_with_a_word(folder: Path) -> None:
+def test_ctrl_c_ends_advice_with_a_word(start: Start, folder: Path) -> None:
     os.mkfifo(folder / "slow.jsonl")
     command = [*COMMAND, "advise", str(folder / "slow.jsonl")]
     with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+        start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
         (folder / "slow.jsonl").open("wb"),  # opened when it reads
     ):
         time.sleep(0.3)
@@ -357,13 +357,13 @@ def test_ctrl_c_ends_advice_with_a_word(folder: Path) -> None:
 
 @posix
 @pytest.mark.parametrize("via", ["sdk", "direct"])
-def test_ctrl_c_ends_a_replay_that_was_counting_on_the_terminal(via: str, folder: Path) -> None:
+def test_ctrl_c_ends_a_replay_that_was_counting_on_the_terminal(start: Start, via: str, folder: Path) -> None:
     import pty
 
     path = pi_session(folder / "long.jsonl", 2000)
     ours, theirs = pty.openpty()
     command = [*COMMAND, "replay", str(path), "--via", via]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
+    with start(command, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
         shown = b""
         while b"3 calls replayed" not in shown:
@@ -375,12 +375,12 @@ def test_ctrl_c_ends_a_replay_that_was_counting_on_the_terminal(via: str, folder
 
 
 @posix
-def test_ctrl_c_ends_every_process_of_a_lint_that_was_counting() -> None:
+def test_ctrl_c_ends_every_process_of_a_lint_that_was_counting(start: Start) -> None:
     import pty
 
     ours, theirs = pty.openpty()
     command = [*COMMAND, "lint", "--jobs", "3", *(str(ROOT / name) for name in ("contextkit", "tests", "examples"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, start_new_session=True) as process:
+    with start(command, stdout=subprocess.PIPE, stderr=theirs, start_new_session=True) as process:
         os.close(theirs)
         shown = os.read(ours, 4096)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does it

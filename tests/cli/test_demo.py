@@ -13,7 +13,7 @@ import pytest
 from contextkit.cli.demos.comparison import WAYS
 from contextkit.cli.demos.workspace import Workspace
 from contextkit.errors import InvalidCall
-from tests.cli.conftest import COMMAND, Run
+from tests.cli.conftest import COMMAND, Run, Start
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files and terminals as POSIX has them")
 
@@ -149,12 +149,12 @@ def test_a_terminal_that_has_only_ascii(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_terminal_gets_colour_and_moving_lines(tmp_path: Path) -> None:
+def test_a_terminal_gets_colour_and_moving_lines(start: Start, tmp_path: Path) -> None:
     import pty
 
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
-    with subprocess.Popen([*COMMAND, "demo", "--turns", "4"], cwd=tmp_path, env=environment, stdout=theirs, stderr=theirs) as process:
+    with start([*COMMAND, "demo", "--turns", "4"], cwd=tmp_path, env=environment, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         shown = b""
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Run
+from tests.cli.conftest import COMMAND, Run, Start
 from tests.cli.test_lint import CLEAN, FIXABLE, HAZARDOUS, RULES, codes, recording
 
 posix = pytest.mark.skipif(os.name == "nt", reason="no such files, or no such shell, there")
@@ -125,13 +125,13 @@ def test_a_closed_error_stream_takes_nothing_from_the_output(folder: Path, run: 
 @posix
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "github"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_leaves_ends_the_command_without_a_word(form: str, unbuffered: str, folder: Path) -> None:
+def test_a_reader_that_leaves_ends_the_command_without_a_word(start: Start, form: str, unbuffered: str, folder: Path) -> None:
     # More than a pipe holds
     head, ask = HAZARDOUS[: HAZARDOUS.index("def ask")], HAZARDOUS[HAZARDOUS.index("def ask") :]
     (folder / "many.py").write_text(head + "\n\n".join(ask.replace("ask", f"ask{n}") for n in range(1200)), "utf-8")
     command = [*COMMAND, "lint", "many.py", "--format", form]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+    with start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout and process.stderr
         assert process.stdout.read(1)
         process.stdout.close()

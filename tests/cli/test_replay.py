@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contextkit.cli.replay import MODELS, replayed
-from tests.cli.conftest import COMMAND, Run
+from tests.cli.conftest import COMMAND, Run, Start
 
 COUNTERS = ("fresh", "read", "write_5m", "write_1h", "output")
 FIRST = 150
@@ -18,13 +18,15 @@ FIRST = 150
 
 
 @pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
-def test_the_beginning_of_a_real_session_is_billed_as_without_the_real_client(provider: str, shared: Path, tmp_path: Path) -> None:
+def test_the_beginning_of_a_real_session_is_billed_as_without_the_real_client(
+    start: Start, provider: str, shared: Path, tmp_path: Path
+) -> None:
     """Whole sessions are in tests/simulator/test_naive_oracle.py."""
     path = tmp_path / "beginning.jsonl"
     lines = (shared / "data" / "pi" / "before-compaction.jsonl").read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:FIRST]))
     command = [*COMMAND, "replay", str(path), "--provider", provider, "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         _, ledger = replayed(path, provider, MODELS[provider], "direct")  # meanwhile, without HTTP
         out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, b"")

@@ -24,7 +24,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 from contextkit.simulator.engines import engine
 from contextkit.simulator.hosted import PROVIDERS
-from tests.cli.conftest import COMMAND, Run, pi_session
+from tests.cli.conftest import COMMAND, Run, Start, pi_session
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
@@ -262,15 +262,15 @@ def test_a_session_has_no_blocks_for_an_engine(run: Run, tmp_path: Path) -> None
 
 @posix
 @pytest.mark.parametrize("cache", ["vllm", "sglang", "llamacpp", "tiered"])
-def test_ctrl_c_prints_what_is_done_at_once(tmp_path: Path, cache: str) -> None:
+def test_ctrl_c_prints_what_is_done_at_once(start: Start, tmp_path: Path, cache: str) -> None:
     """The second trace is a pipe nobody writes to: the command waits there, and does not have to be helped on."""
-    document, err = interrupted(a_trace(tmp_path / "first.jsonl"), tmp_path / "second.jsonl", "--cache", cache)
+    document, err = interrupted(start, a_trace(tmp_path / "first.jsonl"), tmp_path / "second.jsonl", "--cache", cache)
     assert document["interrupted"] is True and document["requests"] == 60 and "replayed so far" in err
 
 
 @posix
-def test_ctrl_c_before_anything_was_replayed_says_so(tmp_path: Path) -> None:
-    document, err = interrupted(pi_session(tmp_path / "first.jsonl", 3), tmp_path / "second.jsonl", "--cache", "anthropic,deepseek")
+def test_ctrl_c_before_anything_was_replayed_says_so(start: Start, tmp_path: Path) -> None:
+    document, err = interrupted(start, pi_session(tmp_path / "first.jsonl", 3), tmp_path / "second.jsonl", "--cache", "anthropic,deepseek")
     assert document["interrupted"] is True and document["per_capacity"] == [] and "nothing had been replayed" in err
 
 
@@ -278,11 +278,11 @@ _READING = 0.2
 """Seconds until it reads: a signal between Python's last look for one and the call that waits goes unseen until the call returns."""
 
 
-def interrupted(first: Any, second: Path, *options: str) -> tuple[dict[str, Any], str]:
+def interrupted(start: Start, first: Any, second: Path, *options: str) -> tuple[dict[str, Any], str]:
     """What the command prints when Ctrl-C comes while it waits for its second trace."""
     os.mkfifo(second)
     command = [*COMMAND, "simulate", str(first), str(second), "--json", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         pipe = _opened(second, process)  # the command has its first trace behind it
         time.sleep(_READING)
         process.send_signal(signal.SIGINT)
@@ -380,8 +380,8 @@ def test_two_served_ledgers_of_one_name_keep_their_conversations_apart(run: Run,
 
 
 SERVED_MISTAKES = {
-    "another engine's option": (["--cache", "llamacpp", "--block-size", "4"], "llamacpp has no block_size: it takes slots, host_tokens"),
-    "another engine's policy": (["--policy", "lfu"], "vllm has no policy: it takes block_size"),
+    "another engine's option": (["--cache", "llamacpp", "--block-size", "4"], "has no block_size: it takes --slots, --host-tokens"),
+    "another engine's policy": (["--policy", "lfu"], "vllm has no policy: it takes --block-size"),
     "no end": (["--capacity", "unbounded"], "its memory in blocks or in tokens"),
     "two sizes": (["--capacity", "5", "--capacity-tokens", "80"], "--capacity beside --capacity-tokens"),
     "many instances": (["--instances", "2"], "--instances: a ledger of token ids is replayed on one engine"),
