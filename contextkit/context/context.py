@@ -120,8 +120,10 @@ class Context(Remembering):
         for a call that is not open.
         """
         call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
-        if (refusal := self._refused_late(call_id)) is not None:
-            return refusal
+        with self._lock:
+            self._settle()
+        if call_id in self._refused_late:
+            return self._refused_late[call_id]
         name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
         said = answer(value, is_error, binary_part)
         try:
@@ -195,14 +197,6 @@ class Context(Remembering):
         except (OSError, StorageError) as fault:
             self._account.settled(request, fault)  # the response is there to be received again: the call has not failed
             raise
-
-    def _refused_late(self, call_id: str) -> Entry | None:
-        """The refusal of a call that could not be written when the call came, as the disk was full, and was now; None where it was none."""
-        with self._lock:
-            n = len(self.log)
-            self._settle()
-        results = (entry for entry in self.log[n:] if entry.kind == "result")
-        return next((entry for entry in results if parse(entry.body)["call_id"] == call_id), None)
 
     def _last_reply(self) -> Entry | None:
         return None if self._turns.last_assistant is None else self.log[self._turns.last_assistant]

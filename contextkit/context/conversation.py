@@ -81,6 +81,8 @@ class Conversation:
         self._n_shared = 0, 0
         self._owes: dict[str, bool] | None = None
         """How `_follow` is to be called before anything else is written; None where nothing is owed."""
+        self._refused_late: dict[str, Entry] = {}
+        """Refusals of calls that could not be written when the calls came; who asked for the calls meanwhile may answer them too."""
         self._late, self._changes, self._continuity = LateTools(self.log), Changes(self.log), Continuity(self.log)
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None and (memory is None or len(self.log)) else self.toolbox.definitions()
@@ -219,15 +221,24 @@ class Conversation:
             self._settle()
             entry = self._keep(kind, body)
             self._owes = {"refuses": kind == "assistant"}
+            if kind == "assistant":
+                self._refused_late.clear()
             with suppress(OSError, StorageError, MemoryRefused):  # the entry is durable: who calls again would write it twice
-                self._settle()
+                self._settle(is_late=False)
         return entry
 
-    def _settle(self) -> None:
-        """Write what must stand behind the last entry and could not be written with it, as the disk was full."""
-        if self._owes is not None:
+    def _settle(self, *, is_late: bool = True) -> None:
+        """Write what must stand behind the last entry; `is_late`: what could not be written with it, as the disk was full."""
+        if self._owes is None:
+            return
+        n = len(self.log)
+        try:
             self._follow(**self._owes)
             self._owes = None
+        finally:
+            if is_late:
+                results = (entry for entry in self.log[n:] if entry.kind == "result")
+                self._refused_late.update((parse(entry.body)["call_id"], entry) for entry in results)
 
     def _keep(self, kind: Kind, body: Json) -> Entry:
         self._turns.check(kind, body)

@@ -201,15 +201,18 @@ def test_what_follows_an_entry_is_written_later_where_the_disk_was_full(disk: Di
             return errno.ENOSPC if len(written) > 1 else None
         return None
 
-    forbidden = {**reply(), "content": [{"type": "tool_use", "id": "c1", "name": "drop", "input": {}}], "stop_reason": "tool_use"}
+    calls = [{"type": "tool_use", "id": name, "name": "drop", "input": {}} for name in ("c1", "c2")]
+    forbidden = {**reply(), "content": calls, "stop_reason": "tool_use"}
     with disk.failing(full_after_one):
         assert context.receive(forbidden, request) is context.log[-1]
         assert len(written) > 1
         with pytest.raises(OSError, match="No space left"):
             context.user("not kept")
+        asked = context.calls
     n = len(context.log)
     act(context)
-    assert context.log[n].kind == "result" and context.calls == []
+    assert context.log[n].kind == context.log[n + 1].kind == "result" and context.calls == []
+    assert [context.result(call, "answered too") for call in asked] == context.log[n : n + 2]
     assert len(context.ledger) == 1 and context.request().body
     context.close()
     with opened(tmp_path, phases=phases) as again:
