@@ -36,7 +36,7 @@ _ROUNDS = 3
 
 
 def redact(body: bytes, credentials: Iterable[str] = ()) -> bytes:
-    """`body` with every secret covered, byte for byte as long; `credentials` are searched for literally.
+    """`body` with every secret covered, byte for byte as long; `credentials`, and those registered, are searched for literally.
 
     >>> redact(b'{"text":"my key is AKIAIOSFODNN7EXAMPLE, keep it"}')
     b'{"text":"my key is AKIA****************, keep it"}'
@@ -72,7 +72,7 @@ _ENDPOINT = re.compile(r"[A-Za-z_:-]{0,40}")
 def _searched(credentials: Iterable[str]) -> tuple[bytes, ...]:
     """What to search for: the credentials, and what all base64 has in common in which they stand, wherever they begin in it."""
     found: dict[bytes, None] = {}
-    for credential in credentials:
+    for credential in (*credentials, *_registered):
         value = credential.encode("utf-8", "surrogateescape")
         if len(value) < MIN_CREDENTIAL_BYTES:
             continue
@@ -131,6 +131,21 @@ def _in_original(span: Span, views: list[_View]) -> Span:
     for view in reversed(views):
         start, end = view.at(start), view.at(end)
     return start, end
+
+
+_MAX_REGISTERED = 32
+_registered: tuple[str, ...] = ()
+
+
+def register_credentials(credentials: Iterable[str]) -> None:
+    """Cover these from now on in whatever this process redacts: a client's own key, wherever a recording or a finding quotes it.
+
+    They stay in memory only. The latest 32 are covered.
+    """
+    global _registered  # noqa: PLW0603 - one tuple, replaced as a whole: threads see the one or the other
+    new = tuple(one for one in credentials if one not in _registered)
+    if new:
+        _registered = (*new, *_registered)[:_MAX_REGISTERED]
 
 
 # Views: escapes undone ----------------------------------------------------------------------------------------------------

@@ -89,8 +89,8 @@ def _print(console: Console, table: Table) -> None:
 
 
 def _plain(line: str, console: Console) -> str:
-    """`line` in characters the terminal has, and none that it obeys."""
-    return sanitize_for(console.encoding, line)
+    """`line` in characters the terminal has, and none that it obeys: a newline in a name begins no line."""
+    return sanitize_for(console.encoding, line, keep="")
 
 
 def _table(*columns: tuple[str, bool]) -> Table:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import anthropic
 import pytest
 
+from contextkit.lint.guard.watch import watch
 from contextkit.redact import credentials_of, redact, redact_path
+from contextkit.server import LocalServer
 from tests.privacy.kinds import TEXTS, Kind, kinds, traces_of
 
 KINDS = kinds()
@@ -86,3 +90,17 @@ def test_keys_in_a_path_are_covered_and_models_stay() -> None:
             assert path.endswith("/messages") and kind.value not in path
     for path in ("/v1beta/models/gemini-2.5-pro:generateContent", "/model/us.anthropic.claude-haiku-4-5-20251001-v1:0/converse"):
         assert redact_path(path) == path
+
+
+def test_a_watched_client_records_neither_its_own_key_nor_others(tmp_path: Path) -> None:
+    key = f"correct{'-horse'}-battery"  # no pattern knows it
+    with LocalServer() as server:
+        plain = anthropic.Anthropic(base_url=server.url, api_key=key, max_retries=0)
+        client = watch(plain, record=tmp_path / "runs.jsonl", on_break=print)
+        kind = KINDS[0]
+        text = f"the environment says {key}, {TEXTS['base64'](key)} and {kind.written}"
+        client.messages.create(model="claude-sonnet-5-5", max_tokens=9, messages=[{"role": "user", "content": text}])
+        client.close()
+    recorded = (tmp_path / "runs.jsonl").read_bytes()
+    assert b"the environment says" in recorded
+    assert not [trace for value in (key, kind.value) for trace in traces_of(value) if trace in recorded]

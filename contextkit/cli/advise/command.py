@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.cli.terminal.streams import for_programs, interruptible
-from contextkit.terminal import echo, echo_error, echo_json
+from contextkit.terminal import echo, echo_error, echo_json, sanitize
 
 if TYPE_CHECKING:
     from contextkit.economics.break_even import Advice
@@ -64,7 +64,7 @@ def _page(found: Advised) -> str:
     lines += [f"left out, for want of rules, prices or bills: {', '.join(found.unknown)}"] if found.unknown else []
     if found.compactions:
         lines.append(f"assumed: a summary of {found.summary_tokens:,} tokens, made by a call that repeats the prompt before it; money only")
-    return "\n".join(lines)
+    return "\n".join(sanitize(line, keep="") for line in lines)
 
 
 def _compaction(one: Compaction) -> list[str]:

@@ -149,5 +149,5 @@ def _say(console: Console, line: str, style: str = "") -> None:
 
 
 def _plain(line: str, console: Console) -> str:
-    """`line` in characters the terminal has, and none that it obeys."""
-    return sanitize_for(console.encoding, line)
+    """`line` in characters the terminal has, and none that it obeys: a newline in a name begins no line."""
+    return sanitize_for(console.encoding, line, keep="")

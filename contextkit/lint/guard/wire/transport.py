@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from contextkit.lint.guard.wire.failure import ABORTED, broken_off, unanswered
+from contextkit.redact import credentials_of, register_credentials
 
 _LIBRARIES = ("httpx2", "httpx")
 
@@ -86,6 +87,7 @@ class _Around:
     def _leaving(self, request: Any) -> tuple[Any, Call | None]:
         """The request to send, and its call; a body that is read only once, while it is sent, is not looked at."""
         body = getattr(request, "_content", None)
+        register_credentials(credentials_of(request.headers.raw, request.url.raw_path))
         call = self._watcher.leaving(request.method, request.url.path, body) if body else None
         if call is None or call.body is body:
             return request, call
