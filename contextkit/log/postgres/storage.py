@@ -150,7 +150,7 @@ class PostgresStorage:
 
     def beside(self, session: str) -> PostgresStorage:
         """Another session in the same database, over the same pool or on a connection of its own."""
-        return PostgresStorage(self._server.place, session, notifies=self._notifies)
+        return PostgresStorage(self._server.place, session, notifies=self._notifies, wait_seconds=self._wait_seconds)
 
     def load(self) -> Iterator[Entry]:
         """What the session holds now; a fork begins with what it shares with its parent.
