@@ -13,7 +13,7 @@ from typing import Any, Self
 from contextkit.canonical import Json, canonical, parse
 from contextkit.context.conversation import Conversation
 from contextkit.context.fan_out import FanOut
-from contextkit.context.lanes import AGENTS, ids_in
+from contextkit.context.lanes import AGENTS, has_entries, ids_in
 from contextkit.context.origin import Origin
 from contextkit.errors import UsageError
 from contextkit.ledger.ledger import Ledger
@@ -100,8 +100,12 @@ class Branching(Conversation):
 
     @property
     def agents(self) -> list[str]:
-        """Lanes of the sub-agents whose logs are in this conversation's folder, in the order they were spawned."""
-        return list(ids_in(self._agents_folder()))
+        """Lanes of the sub-agents whose logs are in this conversation's folder, in the order they were spawned.
+
+        A folder without an entry is none: the process died, or the disk was full, before the sub-agent was there.
+        """
+        folder = self._agents_folder()
+        return [lane for lane in ids_in(folder) if folder is not None and has_entries(folder / lane / "log.jsonl")]
 
     def agent(
         self, lane: str, *, provider: Provider | None = None, tools: Iterable[Any] | None = None, phases: Phases | None = None,

@@ -55,3 +55,12 @@ def ids_in(folder: Path | None) -> Iterable[str]:
     if folder is None or not folder.is_dir():
         return []
     return sorted((path.name for path in folder.iterdir() if number_of(path.name)), key=number_of)
+
+
+def has_entries(log: Path) -> bool:
+    """Whether the file of a log holds a whole line."""
+    try:
+        with log.open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except FileNotFoundError:
+        return False

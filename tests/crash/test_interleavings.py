@@ -18,7 +18,7 @@ import pytest
 from contextkit import Context, Log
 from contextkit.canonical import parse
 from contextkit.server import LocalServer
-from tests.crash.session_writer import opened, provider
+from tests.crash.session_writer import opened
 
 WRITER = Path(__file__).with_name("session_writer.py")
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,23 +77,22 @@ def check(folder: Path, said: list[dict[str, Any]], counted: Counter[str]) -> No
 
 
 def goes_on(folder: Path, server: LocalServer, client: anthropic.Anthropic, counted: Counter[str]) -> None:
-    """Whatever was open is answered, and the provider takes the next request; sub-agents' too, where they have logs."""
+    """Whatever was open is answered, and the provider takes the next request; those of the sub-agents too."""
     with opened(str(folder)) as context:
-        context.interrupt("the process died")
-        context.user(f"Go on {len(context.log)}.")
-        n = len(context.ledger)
-        context.receive(context.request().send(client))
-        assert len(context.ledger) == n + 1
-        context.interrupt("enough")
-    for path in folder.rglob("log.jsonl"):
-        if path.parent != folder:
-            with Log.open(path) as log:
-                if len(log) > 1:
-                    agent = Context(provider(), log=log)
-                    agent.interrupt("the process died")
-                    agent.user("Go on.")
-                    agent.request().send(client)
-                    counted["sub-agents"] += 1
+        asks_on(context, client)
+        for lane in context.agents:
+            with context.agent(lane) as agent:
+                asks_on(agent, client)
+                counted["sub-agents"] += 1
+
+
+def asks_on(context: Context, client: anthropic.Anthropic) -> None:
+    context.interrupt("the process died")
+    context.user(f"Go on {len(context.log)}.")
+    n = len(context.ledger)
+    context.receive(context.request().send(client))
+    assert len(context.ledger) == n + 1
+    context.interrupt("enough")
 
 
 @pytest.mark.timeout(1_800)
