@@ -95,6 +95,7 @@ def asks_on(context: Context, client: anthropic.Anthropic) -> None:
     context.interrupt("enough")
 
 
+@pytest.mark.filterwarnings("ignore:.*set aside in")  # of sub-agents, which are opened last
 @pytest.mark.timeout(1_800)
 def test_200_interleavings(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     n_runs = 200 if request.config.getoption("--full") else 6

@@ -215,9 +215,12 @@ MODES = """
 import os, stat, sys
 os.umask(0)
 from contextkit import AnthropicMessages, Context
-from contextkit.ledger.ledger import Ledger
+from contextkit.memory import FileMemory, Memory
+from contextkit.memory.search.index import Index
+memory = Memory(FileMemory(sys.argv[1] + "/memory"), index=Index(sys.argv[1] + "/search.db"))
+memory.files.write("notes/a.md", "secret")
 for _ in range(2):
-    with Context.open(sys.argv[1], AnthropicMessages("claude-sonnet-5-5", max_tokens=9)) as context:
+    with Context.open(sys.argv[1], AnthropicMessages("claude-sonnet-5-5", max_tokens=9), memory=memory) as context:
         context.user("secret")
         context.failed("aborted", context.request())
         with context.fork(folder=sys.argv[1] + "/fork") if not os.path.exists(sys.argv[1] + "/fork") else context:
@@ -229,13 +232,12 @@ for _ in range(2):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps no modes")
-def test_only_their_owner_reads_logs_and_ledgers(tmp_path: Path) -> None:
-    for name in ("log.jsonl", "ledger.jsonl"):  # the torn lines begin as the lines of these files do
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+def test_only_their_owner_reads_what_holds_prompts(tmp_path: Path) -> None:
     ran = python(MODES, tmp_path)
     assert ran.returncode == 0, ran.stderr
     found = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
     assert {"log.jsonl", "log.jsonl.lock", "log.jsonl.torn", "ledger.jsonl", "ledger.jsonl.torn", "fork/log.jsonl"} <= set(found)
+    assert {"memory/notes/a.md", "search.db"} <= set(found)
     assert set(found.values()) == {0o600}, found
 
 
