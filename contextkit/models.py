@@ -67,7 +67,7 @@ class Model:
     accepts_tool_search: bool = False
     """Whether the model can ask the caller for tools (SEARCH)."""
     retired_on: str = ""
-    """ISO date of the last day on which its provider serves it, as announced; may lie ahead. Empty where none is announced (RETIRE)."""
+    """ISO date on which its provider retires it, as announced; may lie ahead. Empty where none is announced (RETIRE)."""
 
     @property
     def is_assumed(self) -> bool:
@@ -336,7 +336,7 @@ _RETIRED = {
     "2027-01-22": ("claude-opus-4-5", "claude-opus-4-5-20251101"),
     "2027-04-01": ("gpt-5.4-nano", "gpt-5.1"),
 }
-"""Last day of service → models (SDKA, SDKO, RETIRE)."""
+"""Date of retirement → models (SDKA, SDKO, RETIRE)."""
 
 
 def _rows(columns: tuple[str, ...], shared: dict[str, Any], rows: tuple[tuple[Any, ...], ...]) -> dict[str, Model]:

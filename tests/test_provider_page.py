@@ -159,8 +159,7 @@ def keys() -> Iterator[str]:
                 yield f"| {wire} | {code(found)} | {name} |\n"
             if flags:
                 yield f"| {wire} | presence of {code(flags)} | {name} |\n"
-        yield f"| {wire} | any other parameter | messages |\n"
-        yield f"| {wire} | {code(sorted(keying.neutral))} | nothing |\n"
+        yield f"| {wire} | {code(sorted(keying.neutral))}, and any other parameter | nothing |\n"
         if keying.defaults:
             yield f"| {wire} | from left out to {', '.join(f'`{n}` {shown(v)}' for n, v in keying.defaults.items())}, or back | nothing |\n"
 

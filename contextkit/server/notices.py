@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from contextkit.canonical import Json
-from contextkit.models import Model
+from contextkit.models import Model, assumption
 
 HEADER = "x-contextkit-warning"
 """Header that holds the text of one notice; given once for each."""
@@ -69,19 +69,17 @@ def unknown_fields(endpoint: str, body: Mapping[str, Json], known: Iterable[str]
 
 def is_retired(model: Model, now: float) -> bool:
     """Whether the provider no longer serves a model at `now`, seconds since 1970."""
-    retired_on: str = getattr(model, "retired_on", "")
-    return bool(retired_on) and datetime.fromisoformat(retired_on).replace(tzinfo=UTC).timestamp() <= now
+    return bool(model.retired_on) and datetime.fromisoformat(model.retired_on).replace(tzinfo=UTC).timestamp() <= now
 
 
 def of_model(endpoint: str, model: Model, now: float) -> tuple[Notice, ...]:
     """What is assumed of a model at `now`, seconds since 1970."""
-    name, retired_on = _short(model.name), getattr(model, "retired_on", "")
+    name = _short(model.name)
     if is_retired(model, now):
-        text = f"model {name!r} was retired on {retired_on}: the provider refuses it, this server answers unless it is strict"
+        text = f"model {name!r} was retired on {model.retired_on}: the provider refuses it, this server answers unless it is strict"
         return (Notice("retired_model", endpoint, name, text),)
-    if model.confidence == "ASSUMED":
-        text = f"model {name!r} is not in the model table: its cache rules are assumed from the nearest model; register it to set them"
-        return (Notice("assumed_model", endpoint, name, text),)
+    if model.is_assumed:
+        return (Notice("assumed_model", endpoint, name, assumption(replace(model, name=name))),)
     return ()
 
 

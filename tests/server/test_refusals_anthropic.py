@@ -168,7 +168,7 @@ def test_accepted(claude: anthropic.Anthropic, name: str) -> None:
 
 
 def test_a_model_of_another_provider(claude: anthropic.Anthropic) -> None:
-    for model in ("amazon.nova-pro-v1:0", "gpt-6.1-sol"):
+    for model in ("gpt-none", "gpt-6.1-sol"):
         with pytest.raises(anthropic.NotFoundError, match=f"model: {model}") as caught:
             claude.messages.create(**asking(model=model))
         assert caught.value.type == "not_found_error"

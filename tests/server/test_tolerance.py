@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from contextkit.models import MODELS, Model, model_named, register
+from contextkit.models import MODELS, model_named, register
 from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT, saying
 from tests.server.test_corruption import HEADERS, WHOLE
@@ -82,10 +82,9 @@ def test_models_of_compatible_hosts_are_served_at_openai_s_endpoint(server: Loca
     assert server.ledger[-1].provider == model_named(model).provider and usage_of(answer)["prompt_tokens_details"]["cached_tokens"]
 
 
-@pytest.mark.skipif("retired_on" not in {field.name for field in dataclasses.fields(Model)}, reason="rows have no date of retirement yet")
 def test_a_retired_model_is_served_with_a_warning_from_that_day_on() -> None:
     name, day = "claude-retired-1", datetime(2026, 5, 1, tzinfo=UTC).timestamp()
-    register(dataclasses.replace(model_named(CLAUDE), name=name, retired_on="2026-05-01"))  # type: ignore[call-arg,unused-ignore]
+    register(dataclasses.replace(model_named(CLAUDE), name=name, retired_on="2026-05-01"))
     body = {"model": name, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
     try:
         for is_strict, status in ((False, 200), (True, 404)):

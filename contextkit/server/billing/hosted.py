@@ -16,7 +16,7 @@ from contextkit.errors import UnknownModel
 from contextkit.layout.tokens import counter_for
 from contextkit.ledger.exchange import Outline
 from contextkit.ledger.outlines import outline
-from contextkit.models import MODELS, Model, model_named
+from contextkit.models import Model, model_named
 from contextkit.providers import PARSERS
 from contextkit.providers.anthropic import messages
 from contextkit.providers.anthropic.billing import BillingHeader
@@ -28,21 +28,14 @@ from contextkit.server.wires import anthropic_messages
 from contextkit.server.wires.wire import Wire
 from contextkit.simulator.reference import reference_cache
 
-_USUAL = {"anthropic": "claude-sonnet-4-6", "openai": "gpt-5.1", "google": "gemini-2.5-pro", "aws": "anthropic.claude-sonnet-5-5"}
 _FAMILIES = frozenset({"anthropic", "openai", "google", "aws"})
 """Providers with endpoints of their own here; every other one speaks OpenAI's."""
 
 
 def _row(name: str, family: str) -> Model:
-    """The row of a model; for a name that the table has none for, that of a usual model of the endpoint, graded `ASSUMED`.
-
-    What an assumed row does not accept is not known either, so nothing is refused on its account.
-    """
-    try:
-        row = model_named(name)
-    except UnknownModel:
-        row = replace(model_named(_USUAL[family]), name=name, confidence="ASSUMED")
-    if row.confidence != "ASSUMED":
+    """The row of a model; what an assumed row does not accept is not known either, so nothing is refused on its account."""
+    row = model_named(name, family)
+    if not row.is_assumed:
         return row
     return replace(row, accepts_prefill=True, accepts_forced_choice=True, accepts_mid_system=True, binds_thinking=False)
 
@@ -75,12 +68,9 @@ class Hosted:
         model = _row(name, wire.family)
         if model.provider != wire.family and not (model.provider not in _FAMILIES and wire.family == "openai"):
             raise UnknownModel(f"{model.name} is not a model of {wire.family}")
-        if self._is_strict and model.confidence == "ASSUMED":
+        if self._is_strict and model.is_assumed:
             raise UnknownModel(f"{name} is not in the model table")
-        if name in MODELS:
-            return model, parser(sent.body)
-        parsed = parser({**sent.body, wire.model_field: _USUAL[wire.family]})
-        return model, replace(parsed, model=name, params={**parsed.params, wire.model_field: name})
+        return model, parser(sent.body)
 
     def seen(self, wire: Wire, asked: Asked) -> Prompt:
         """Digests, sizes and marks."""

@@ -118,7 +118,7 @@ def cache_fields(asked: Asked) -> Iterator[Refusal]:
     """The cache fields of the model's generation: options from 5.6 on, `24h` alone from 5.5 on."""
     body = asked.sent.body
     new = {"prompt_cache_options": body.get("prompt_cache_options") is not None, "prompt_cache_breakpoint": _has_breakpoint(body)}
-    if asked.model.confidence == "ASSUMED":
+    if asked.model.is_assumed:
         return  # which fields a model takes that no table has is not known
     for name, holds in new.items() if asked.model.cache == "implicit" else ():
         if holds:
