@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from contextkit.memory.filestore import FileMemory as FileMemory
     from contextkit.memory.reference import Reference as Reference
     from contextkit.memory.todo import Todo as Todo
+    from contextkit.models import AssumedModelWarning as AssumedModelWarning
+    from contextkit.prices import register_models as register_models
+    from contextkit.prices import register_price as register_price
     from contextkit.providers.anthropic.messages import AnthropicMessages as AnthropicMessages
     from contextkit.providers.openai.chat import OpenAIChat as OpenAIChat
     from contextkit.providers.openai.responses import OpenAIResponses as OpenAIResponses
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "AssumedModelWarning": "contextkit.models",
     "AnthropicMessages": "contextkit.providers.anthropic.messages",
     "CacheKey": "contextkit.providers.settings.affinity",
     "Context": "contextkit.context",
@@ -54,6 +58,8 @@ _PLACES = {
     "Toolbox": "contextkit.tools.toolbox",
     "Usage": "contextkit.cache.usage",
     "Variation": "contextkit.log.variation",
+    "register_models": "contextkit.prices",
+    "register_price": "contextkit.prices",
     "simulate": "contextkit.simulator.simulate",
     "tool": "contextkit.tools.tool",
     "watch": "contextkit.lint.guard.watch",

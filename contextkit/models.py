@@ -7,13 +7,15 @@ A name without a row gets the rules of its nearest relative, graded `ASSUMED`. K
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from contextkit.errors import UnknownModel
+from contextkit.errors import UnknownModel, UsageError
+from contextkit.facts import load
+from contextkit.facts.load import FactRow
 
 
 class AssumedModelWarning(UserWarning):
@@ -368,8 +370,26 @@ _MODELS |= {
 
 KNOWN: tuple[Model, ...] = tuple(_MODELS.values())
 """The rows that come with the package, whatever was registered since."""
-MODELS: Mapping[str, Model] = MappingProxyType(_MODELS)
-"""Every known model by its name, registered ones included."""
+
+
+class _Table(Mapping[str, Model]):
+    """Every known model, those of the user's files read before the first is looked up."""
+
+    def __getitem__(self, name: str) -> Model:
+        _read_user_rows()
+        return _MODELS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        _read_user_rows()
+        return iter(tuple(_MODELS))
+
+    def __len__(self) -> int:
+        _read_user_rows()
+        return len(_MODELS)
+
+
+MODELS: Mapping[str, Model] = _Table()
+"""Every known model by its name: built-in rows, those of the user's files, and registered ones."""
 
 
 def is_of_another(name: str, model: Model) -> bool:
@@ -399,7 +419,8 @@ def model_named(name: str, provider: str = "") -> Model:
     """
     if not isinstance(name, str):
         raise UnknownModel(f"a model is named by a string, not {type(name).__name__}")
-    known = MODELS.get(name)
+    _read_user_rows()
+    known = _MODELS.get(name)
     if known is not None:
         return known
     if len(name) > _LONGEST_NAME:  # never cached: the name itself is what would fill memory
@@ -443,8 +464,73 @@ def register(model: Model) -> None:
     >>> model_named("our-gpt-4o").granularity_tokens
     128
     """
-    _MODELS[model.name] = model
+    _MODELS[model.name] = _PUT[model.name] = model
     _REGISTERED[0] += 1
+
+
+def register_rows(rows: Iterable[FactRow]) -> None:
+    """Register `[[models]]` rows of a file of facts. Raises `UsageError` that names the row and the key for one that makes no model."""
+    for model in [_model_of(row, _MODELS) for row in rows]:
+        register(model)
+
+
+# The user's files ------------------------------------------------------------------------------------------------------------
+
+_PUT: dict[str, Model] = {}
+"""What a program registered: it comes before every file."""
+_READ: list[Any] = [None]
+"""`facts.load.state()` of what was read last."""
+_COLUMNS = tuple(Model.__dataclass_fields__)
+_OPTIONAL = tuple(name for name, column in Model.__dataclass_fields__.items() if column.default is not MISSING)
+
+
+def read_user_rows() -> None:
+    """Read the user's files of facts now instead of at the first look-up. Raises `UsageError` for what is wrong in one of them."""
+    _read_user_rows()
+
+
+def _read_user_rows() -> None:
+    state = load.state()
+    if _READ[0] == state:
+        return
+    table = {model.name: model for model in KNOWN}
+    for facts in load.user_facts():
+        for row in facts.models:
+            model = _model_of(row, table)
+            table[model.name] = model
+    table |= _PUT
+    for name in _MODELS.keys() - table.keys():
+        del _MODELS[name]
+    _MODELS.update(table)
+    _READ[0] = state
+    _REGISTERED[0] += 1
+
+
+def _model_of(row: FactRow, table: Mapping[str, Model]) -> Model:
+    """The model a row describes; with `like` it begins as another row of the table."""
+    given = {key: value for key, value in row.fields.items() if key in _COLUMNS}
+    source = row.fields.get("source") or f"registered by the user in {row.where}"
+    origin = {"source": source, "confidence": row.fields.get("confidence") or ("DOC" if row.fields.get("source") else "UNSURE")}
+    like = row.fields.get("like")
+    if like is None:
+        missing = [name for name in _COLUMNS if name not in given and name not in (*_OPTIONAL, *origin)]
+        if missing:
+            raise UsageError(f"{row.where}: {missing[0]!r} is missing; give it, or begin with another row's columns: like = \"gpt-5.5\"")
+        model = Model(**{**given, **origin})
+    else:
+        start = table.get(like) or next((table[name] for name in _spellings(like) if name in table), None)
+        if start is None:
+            import difflib
+
+            close = difflib.get_close_matches(like, table, n=3, cutoff=0.4)
+            near = f"; close to it are {', '.join(close)}" if close else ""
+            raise UsageError(f"{row.where}: like: the table has no model {like!r}{near}")
+        model = replace(start, **{"retired_on": "", **given, **origin})
+    if "ttls_seconds" in given and "default_ttl_seconds" not in given:
+        model = replace(model, default_ttl_seconds=model.ttls_seconds[0])
+    if model.default_ttl_seconds not in model.ttls_seconds:
+        raise UsageError(f"{row.where}: default_ttl_seconds must be one of ttls_seconds, {list(model.ttls_seconds)}")
+    return model
 
 
 # Names ---------------------------------------------------------------------------------------------------------------------
@@ -499,7 +585,7 @@ _CAUTIOUS = Model(
 
 
 def _state() -> tuple[int, int]:
-    return _REGISTERED[0], len(MODELS)
+    return _REGISTERED[0], len(_MODELS)
 
 
 @lru_cache(maxsize=1024)
@@ -528,7 +614,7 @@ def _found(name: str, state: tuple[int, int]) -> Model | None:
 @lru_cache(maxsize=2)
 def _index(state: tuple[int, int]) -> dict[str, Model]:
     """Every row by its spelling; a vendor's own row before that of a host."""
-    rows = sorted(MODELS.values(), key=lambda row: bool(_ON_BEDROCK.match(row.name)))
+    rows = sorted(_MODELS.values(), key=lambda row: bool(_ON_BEDROCK.match(row.name)))
     index: dict[str, Model] = {}
     for row in rows:
         index.setdefault(_key(row.name), row)
@@ -592,7 +678,7 @@ def _likeness(asked: tuple[str, ...], parts: tuple[str, ...]) -> tuple[int, bool
 @lru_cache(maxsize=2)
 def _anchored(state: tuple[int, int]) -> tuple[tuple[tuple[str, ...], Model], ...]:
     """Every row's parts, from each word on that a name may begin with; a vendor's own rows before those of hosts."""
-    rows = sorted(MODELS.values(), key=lambda row: "/" in row.name or bool(_ON_BEDROCK.match(row.name)))
+    rows = sorted(_MODELS.values(), key=lambda row: "/" in row.name or bool(_ON_BEDROCK.match(row.name)))
     return tuple((parts, row) for row in rows for parts in _from_anchor(row.name))
 
 

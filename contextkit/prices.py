@@ -1,19 +1,26 @@
 """What usage costs, in dollars.
 
-Takes a provider, a model and a `Usage`, gives dollars at the provider's list price (standard tier) through the price data `genai-prices`
-ships with; nothing is fetched. Knows nothing of prompts.
+Takes a provider, a model and a `Usage`, gives dollars at the provider's list price, times what its service tier costs: a price of the
+user's (`register_price`, or a file of facts), one of the price data `genai-prices` ships with, or one of `facts/prices.toml`; nothing is
+fetched. Knows nothing of prompts.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.errors import UnknownModel
+from contextkit.facts import load
+from contextkit.facts.load import FactRow, Facts
+from contextkit.models import find_model, register_rows
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
@@ -27,12 +34,12 @@ def cost_usd(provider: str, model: str, usage: Usage, at: float | None = None) -
     """Dollars for `usage` of one call at the prices of `at` (seconds since 1970; None for today), None where a counter it needs is unknown.
 
     A prompt beyond a price tier is billed at that tier as a whole, so price calls one by one, not their sum. Raises `UnknownModel` for a
-    model without a price.
+    model without a price, and for a service tier (`usage.service_tier`) without one.
 
     >>> cost_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, write_5m=0, write_1h=0, output=0))
     0.5
     """
-    return _cost(_rates(provider, model, _moment(at)), usage)
+    return _cost(_rates(provider, model, _moment(at), usage.service_tier, _state()), usage)
 
 
 def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None = None) -> float | None:
@@ -41,7 +48,7 @@ def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None 
     >>> cost_uncached_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, write_5m=0, write_1h=0, output=0))
     5.0
     """
-    rates = _rates(provider, model, _moment(at))
+    rates = _rates(provider, model, _moment(at), usage.service_tier, _state())
     prompt = _known(rates, usage).prompt
     return None if prompt is None else _cost(rates, Usage(prompt, 0, 0, 0, usage.output))
 
@@ -52,10 +59,10 @@ def bills_writes(provider: str, model: str, at: float | None = None) -> bool:
     >>> bills_writes("anthropic", "claude-opus-4-5"), bills_writes("openai", "gpt-4o")
     (True, False)
     """
-    return _rates(provider, model, _moment(at)).has_write_price
+    return _rates(provider, model, _moment(at), "", _state()).has_write_price
 
 
-def price_rows(provider: str, model: str, at: float) -> tuple[bool, tuple[tuple[int, tuple[float, ...]], ...]]:
+def price_rows(provider: str, model: str, at: float, service_tier: str = "") -> tuple[bool, tuple[tuple[int, tuple[float, ...]], ...]]:
     """The prices behind `cost_usd`, for engines that join them: whether writes are billed, and the tiers, the highest first.
 
     Each tier is (prompt above so many tokens, dollars for one token fresh, read, written short, written long, generated). Prices of one
@@ -64,7 +71,7 @@ def price_rows(provider: str, model: str, at: float) -> tuple[bool, tuple[tuple[
     >>> price_rows("anthropic", "claude-opus-4-5", 1_780_000_000.0)
     (True, ((-1, (5e-06, 5e-07, 6.25e-06, 1e-05, 2.5e-05)),))
     """
-    rates = _rates(provider, model, _moment(at))
+    rates = _rates(provider, model, _moment(at), service_tier, _state())
     return rates.has_write_price, rates.per_token
 
 
@@ -104,9 +111,26 @@ class _Rates:
 
 
 @lru_cache(maxsize=1024)
-def _rates(provider: str, model: str, at: float) -> _Rates:
+def _rates(provider: str, model: str, at: float, service_tier: str, state: object) -> _Rates:
     """Asked once for each model and quarter of an hour: adding up a bill call by call must not look prices up call by call."""
-    listed = _listed(provider, model).get_prices(datetime.fromtimestamp(at, UTC))
+    own = _row_price(provider, model, at)
+    rates = _listed_rates(provider, model, at) if own is None else own
+    return _scaled_rates(rates, _factor(provider, model, service_tier)) if service_tier else rates
+
+
+def _listed_rates(provider: str, model: str, at: float) -> _Rates:
+    """Of genai-prices, or of the rows that ship with this package."""
+    try:
+        found = _listed(provider, model)
+    except LookupError:
+        built_in = _row_in(_built_in().prices, provider, model, at)
+        if built_in is None:
+            raise UnknownModel(
+                f"no price for model {model!r} of provider {provider!r}: correct the name, or add a [[prices]] row to a TOML file and name "
+                "the file (--models, CONTEXTKIT_MODELS, docs/models.md)"
+            ) from None
+        return _rates_of(built_in)
+    listed = found.get_prices(datetime.fromtimestamp(at, UTC))
     known = _WORKED_OUT.get((provider, id(listed)))
     if known is None or known[0] is not listed:
         price = _with_long_writes(provider, listed)
@@ -159,13 +183,142 @@ def _billed(price: ModelPrice, fresh: int, read: int, write_5m: int, write_1h: i
 def _listed(provider: str, model: str) -> ModelInfo:
     from genai_prices.data_snapshot import get_snapshot
 
-    try:
-        return get_snapshot().find_provider_model(model, None, provider, None)[1]
-    except LookupError:
-        raise UnknownModel(
-            f"genai-prices has no price for model {model!r} of provider {provider!r}: "
-            "correct the name, upgrade genai-prices, or leave the cost out"
-        ) from None
+    return get_snapshot().find_provider_model(model, None, provider, None)[1]
+
+
+# Prices of the user's and of this package ------------------------------------------------------------------------------------
+
+
+def register_price(
+    provider: str, model: str, *, input: float, output: float, cache_read: float | None = None, cache_write: float | None = None,
+    cache_write_1h: float | None = None, valid_from: str = "", tiers: Sequence[Mapping[str, Any]] = (), source: str = "",
+) -> None:  # fmt: skip
+    """Register a price: dollars for a million tokens, the same keys as a `[[prices]]` row (docs/models.md).
+
+    `provider` is the id calls are recorded under, `*` for any. It comes before every other price of the model; of several with a
+    `valid_from` the one of the call's day counts. Raises `UsageError` for what is no price.
+
+    >>> register_price("openai", "our-deployment", input=2.0, cache_read=0.5, output=8.0)
+    >>> cost_usd("openai", "our-deployment", Usage(fresh=1_000_000, read=1_000_000, output=0))
+    2.5
+    """
+    given = {
+        "provider": provider, "model": model, "input": input, "output": output, "cache_read": cache_read, "cache_write": cache_write,
+        "cache_write_1h": cache_write_1h, "valid_from": valid_from, "tiers": [dict(tier) for tier in tiers], "source": source,
+    }  # fmt: skip
+    fields = {key: value for key, value in given.items() if value is not None}
+    where = f"register_price({provider!r}, {model!r})"
+    _add(Facts(prices=(FactRow(where, load.checked_row(where, "prices", fields)),)))
+
+
+def register_models(path: str | os.PathLike[str]) -> None:
+    """Register the `[[models]]`, `[[prices]]` and `[[service_tiers]]` rows of a TOML file (docs/models.md).
+
+    They come before those of other files, and after nothing. Raises `UsageError` that names file, row, line and key.
+    """
+    facts = load.read_facts(path)
+    register_rows(facts.models)
+    _add(facts)
+
+
+_ADDED: list[Facts] = []
+"""What a program registered, the latest last."""
+
+
+def _add(facts: Facts) -> None:
+    _ADDED.append(facts)
+
+
+def _state() -> tuple[Any, ...]:
+    return len(_ADDED), *load.state()
+
+
+def read_user_prices() -> None:
+    """Read the user's files of facts now. Raises `UsageError` for what is wrong in one of them."""
+    _layers(_state())
+
+
+@lru_cache(maxsize=2)
+def _layers(state: object) -> tuple[Facts, ...]:
+    """Facts of the user's, the most important first."""
+    return (*reversed(_ADDED), *reversed(load.user_facts()))
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> Facts:
+    return load.built_in()
+
+
+def _row_price(provider: str, model: str, at: float) -> _Rates | None:
+    """The price of the user's that counts; one price registered later is the same layer, and the last one that is valid counts."""
+    found = (_row_in(facts.prices, provider, model, at) for facts in _layers(_state()))
+    row = next((row for row in found if row is not None), None)
+    return None if row is None else _rates_of(row)
+
+
+def _row_in(rows: Iterable[FactRow], provider: str, model: str, at: float) -> FactRow | None:
+    """The row of a model that is valid on a day, the one that became so last."""
+    day, names = datetime.fromtimestamp(at, UTC).date().isoformat(), _names(model)
+    fitting = [row for row in rows if row.fields["provider"] in (provider, "*") and row.fields["model"] in names]
+    valid = [row for row in fitting if row.fields.get("valid_from", "") <= day]
+    return max(valid, key=lambda row: row.fields.get("valid_from", ""), default=None)
+
+
+def _names(model: str) -> tuple[str, ...]:
+    """A model's name, and that of its row: a snapshot costs what its model costs."""
+    row = find_model(model)
+    return (model,) if row is None else (model, row.name)
+
+
+def _rates_of(row: FactRow) -> _Rates:
+    fields, provider = row.fields, str(row.fields["provider"])
+    steps = sorted(fields.get("tiers", ()), key=lambda tier: -tier["above"])
+    tiers = [(tier["above"], _five({**fields, **tier}, provider)) for tier in steps]
+    return _Rates(bool(_WRITES & fields.keys()), (*tiers, (-1, _five(fields, provider))))
+
+
+_WRITES = frozenset({"cache_write", "cache_write_1h", "cache_write_by_ttl"})
+_TIMES_LONG = {"anthropic": 2.0, "openai": 2.5}
+"""Provider → the long write price over the plain input price, where a row gives the short one only (https://platform.claude.com/docs/en/
+about-claude/pricing, https://developers.openai.com/api/docs/guides/prompt-caching)."""
+
+
+def _five(fields: Mapping[str, Any], provider: str) -> tuple[float, ...]:
+    """Dollars for one token fresh, read, written short, written long, generated."""
+    plain = fields["input"]
+    by_ttl = fields.get("cache_write_by_ttl") or {}
+    short = fields.get("cache_write", by_ttl[min(by_ttl)] if by_ttl else None)
+    long = fields.get("cache_write_1h", by_ttl[max(by_ttl)] if len(by_ttl) > 1 else None)
+    if long is None:
+        long = plain if short is None else plain * _TIMES_LONG[provider] if provider in _TIMES_LONG else short
+    rates = (plain, fields.get("cache_read", plain), plain if short is None else short, long, fields["output"])
+    return tuple(float(Decimal(str(rate)) / 1_000_000) for rate in rates)
+
+
+def _factor(provider: str, model: str, service_tier: str) -> float:
+    """What a service tier multiplies the list price with. Raises `UnknownModel` where nobody knows."""
+    factor = 1.0
+    for part in service_tier.split(" + "):
+        rows = (row for facts in (*_layers(_state()), _built_in()) for row in facts.service_tiers)
+        row = next((row for row in rows if _is_tier(row, provider, model, part)), None)
+        if row is None:
+            raise UnknownModel(
+                f"no price for model {model!r} of provider {provider!r} in service tier {part!r}: add a [[service_tiers]] row to a TOML "
+                "file and name the file (--models, CONTEXTKIT_MODELS, docs/models.md)"
+            )
+        factor *= row.fields["factor"]
+    return factor
+
+
+def _is_tier(row: FactRow, provider: str, model: str, tier: str) -> bool:
+    fields = row.fields
+    if fields["provider"] not in (provider, "*") or fields["tier"] != tier:
+        return False
+    return any(fnmatchcase(name, pattern) for name in _names(model) for pattern in fields.get("models", ("*",)))
+
+
+def _scaled_rates(rates: _Rates, factor: float) -> _Rates:
+    return replace(rates, per_token=tuple((above, tuple(rate * factor for rate in five)) for above, five in rates.per_token))
 
 
 def _with_long_writes(provider: str, price: ModelPrice) -> ModelPrice:

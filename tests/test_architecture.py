@@ -21,7 +21,8 @@ PACKAGE = ROOT / "contextkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = {
-    1: {"errors"},
+    0: {"errors"},
+    1: {"facts"},
     2: {"cache", "models", "canonical", "terminal", "redact", "content_encoding", "private_files"},
     3: {"prices", "log", "tools", "economics", "transformer"},
     4: {"layout", "memory"},

@@ -18,10 +18,7 @@ from contextkit.prices import cost_uncached_usd, cost_usd
 
 FACTS = Path(__file__).resolve().parents[1].parent / "shared" / "facts" / "providers.json"
 AUTUMN = 1_795_132_800.0  # 2026-11-20
-NO_PRICE = {
-    "claude-mythos-5", "claude-mythos-5-1", "claude-mythos-preview", "gpt-6.2-astra-law", "gpt-5.3-codex-spark",
-    "qwen3.8-max", "qwen3.8-flash", "qwen3.7-max", "gpt-6.2-sol", "gpt-6.2-astra", "gemini-4-neon", "gemini-4-carbon", "gemini-4-hydrogen",
-}  # fmt: skip
+NO_PRICE = {"claude-mythos-5", "claude-mythos-5-1", "claude-mythos-preview", "gpt-6.2-astra-law", "gpt-5.3-codex-spark"}
 """Models of our table that the price data lacks: an error, never a guess."""
 TIERS_DIFFER = {"gpt-5.6-cyber"}
 """Where the price data knows no dearer tier but the fact sheet does."""

@@ -6,7 +6,9 @@ Providers count differently (Anthropic's `input_tokens` leaves cached tokens out
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 WRITE_CLASSES: dict[int, str] = {300: "write_5m", 1800: "write_5m", 3600: "write_1h", 43200: "write_1h"}
 """Lifetime in seconds → which of the two write counters it is billed under (OpenAI's 30m and 12h take the same two places)."""
@@ -28,6 +30,9 @@ class Usage:
     """Generated tokens, reasoning included."""
     estimated: bool = False
     """Whether our own counting made the numbers, not the provider's bill."""
+    service_tier: str = field(default="", repr=False)
+    """What the call was served as, where prices depend on it: `priority`, `flex`, `batch`, `fast`, `geo-us`, several joined by ` + `, as
+    `tier_named` writes it; empty for the standard tier."""
 
     @property
     def prompt(self) -> int | None:
@@ -54,7 +59,39 @@ class Usage:
         return Usage(
             _sum(self.fresh, other.fresh), _sum(self.read, other.read), _sum(self.write_5m, other.write_5m),
             _sum(self.write_1h, other.write_1h), _sum(self.output, other.output), self.estimated or other.estimated,
+            self.service_tier or other.service_tier,
         )  # fmt: skip
+
+
+_STANDARD = frozenset({"", "standard", "default", "auto", "on_demand", "unspecified", "not_available", "global", "none"})
+"""What providers call the tier of the list price, and a place that changes no price."""
+
+
+def tier_named(tier: object, speed: object = None, geo: object = None) -> str:
+    """Name the service tier of a response as `Usage.service_tier` has it: what a field says of the standard tier is empty.
+
+    `tier` is the response's `service_tier`, `speed` and `geo` are Anthropic's `usage.speed` and `usage.inference_geo`.
+
+    >>> tier_named("default"), tier_named("priority"), tier_named("standard", "fast", "us")
+    ('', 'priority', 'fast + geo-us')
+    """
+    parts = [str(part).strip().lower().removeprefix("service_tier_") for part in (tier, speed) if isinstance(part, str)]
+    place = geo.strip().lower() if isinstance(geo, str) else ""
+    named = [part for part in parts if part not in _STANDARD]
+    return " + ".join([*named, *([f"geo-{place}"] if place not in _STANDARD else [])])
+
+
+def served(usage: Usage, fields: Mapping[str, object]) -> Usage:
+    """Return `usage` with the service tier that `fields` of a response, or of its usage, name; as it is where they name none."""
+    named = fields.get("service_tier") or fields.get("serviceTier")  # the latter Gemini's; Bedrock's is an object
+    named = named.get("type") if isinstance(named, Mapping) else named
+    tier = tier_named(named, fields.get("speed"), fields.get("inference_geo"))
+    return replace(usage, service_tier=tier) if tier else usage
+
+
+def tier_fields(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the usage of a response says of its service tier, for the parts it is made of."""
+    return {name: counts[name] for name in ("service_tier", "serviceTier", "speed", "inference_geo") if name in counts}
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

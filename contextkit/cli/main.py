@@ -13,8 +13,10 @@ from typing import Any
 
 import click
 
+from contextkit.cli.models import models_option, with_models
 from contextkit.cli.terminal.streams import check_output, give_up_output
 from contextkit.errors import ContextKitError
+from contextkit.facts import load
 from contextkit.models import AssumedModelWarning
 from contextkit.terminal import echo_error
 
@@ -33,6 +35,8 @@ COMMANDS = {
     "whatif": "contextkit.cli.whatif.command",
 }
 """Command → module that holds a `command`; imported when it is called, so that `--help` is quick."""
+WITHOUT_MODELS = ("explain-edit", "template")
+"""Commands that know neither models nor prices."""
 
 
 class _Group(click.Group):
@@ -45,7 +49,7 @@ class _Group(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(COMMANDS[name]).command
-        return command
+        return command if name in WITHOUT_MODELS else with_models(command)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -81,6 +85,9 @@ def cli() -> None:
     """
 
 
+cli.params.append(models_option())
+
+
 def main() -> None:
     """Entry point: leaves with 2 and one line for what the caller can mend, with 130 for Ctrl-C."""
     try:
@@ -99,6 +106,8 @@ def main() -> None:
         if not _is_interrupt(error):
             raise
         code = 130
+    finally:
+        load.use_file("")  # a process that runs several commands names the file for each
     sys.exit(code)
 
 

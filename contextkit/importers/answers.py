@@ -195,6 +195,8 @@ def _take(answer: Answer, said: dict[str, Any]) -> bool:
         counts = said.get(name)
         if isinstance(counts, dict):
             answer.counts.update({key: value for key, value in counts.items() if value is not None})
+            if isinstance(said.get("service_tier"), str):  # OpenAI's word beside its usage
+                answer.counts["service_tier"] = said["service_tier"]
             is_known = True
     if "native_tokens_prompt" in said:
         answer.counts.update({key: value for key, value in said.items() if key.startswith("native_tokens_") and value is not None})

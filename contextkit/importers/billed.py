@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.models import find_model, model_named
 
 Tell = Callable[[str], None]
@@ -136,7 +136,7 @@ def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
         tell("more read and written than was sent; its bill is unknown")
         return None
     fresh = _fresh(shape, known, written, tell)
-    bill = Usage(fresh, known["read"] if fresh is not None or shape.fresh else None, short, long, output)
+    bill = served(Usage(fresh, known["read"] if fresh is not None or shape.fresh else None, short, long, output), counts)
     return bill if any((bill.fresh, bill.read, bill.write_5m, bill.write_1h, bill.output)) else None
 
 

@@ -23,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served, tier_fields
 from contextkit.importers.claude_code_lines import (
     MAIN,
     NEAR,
@@ -269,7 +269,7 @@ class _Replies:
             lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"
             name = step["model"] if isinstance(step.get("model"), str) else model
             own, end = (identity if number == 1 else f"{identity}/{number}"), (ended if number == len(steps) else None)
-            billed = _usage(self.source, reply.number, step)
+            billed = _usage(self.source, reply.number, {**tier_fields(usage), **step})
             calls.append(Exchange(own, session, lane, at, None, end, _provider(name), name, None, billed, None, None))
         return calls
 
@@ -315,17 +315,10 @@ class _Replies:
         reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
         if isinstance(reason, dict) and isinstance(reason.get("type"), str):
             said.append(Remark("verdict", identity, reason["type"]))
-        for name, listed in _LISTED:
-            if name in usage and usage[name] not in listed:
-                self.source.fault(reply.number, f"{name} {usage[name]!r}: its dollars are those of the standard list price")
         return said
 
 
 _SUMMARY = b'"isCompactSummary":true'
-_LISTED: tuple[tuple[str, tuple[str | None, ...]], ...] = (
-    ("service_tier", (None, "standard")), ("speed", (None, "standard")), ("inference_geo", (None, "", "not_available", "global")),
-)  # fmt: skip
-"""(field of the usage, the values that are billed at list price)."""
 
 
 def _agent_type(name: str) -> str | None:
@@ -362,7 +355,7 @@ def _usage(source: Source, line: int, said: dict[str, Any]) -> Usage | None:
         short, long = total, None if total is None else 0
     elif total is not None and short + long != total:
         source.fault(line, "the writes of both lifetimes are not their sum, cache_creation_input_tokens; the lifetimes stand")
-    return Usage(fresh, read, short, long, output) if fresh or read or short or long or output else None
+    return served(Usage(fresh, read, short, long, output), said) if fresh or read or short or long or output else None
 
 
 _SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, tier_fields
 from contextkit.canonical import canonical
 from contextkit.importers.answers import Answer
 from contextkit.importers.billed import cloud_in, model_in, provider_of, shape_of, usage_of
@@ -230,7 +230,7 @@ class Pairs:
         for number, step in enumerate(steps, 1):
             kind = _text(step.get("type")) or "message"
             part = lane if kind in ("message", "compaction") else f"{lane} {kind}"
-            usage = usage_of(step, lambda what: self.source.fault(line, what))
+            usage = usage_of({**tier_fields(answer.counts), **step}, lambda what: self.source.fault(line, what))
             if usage is not None and usage.write_5m and "cacheDetails" not in step and _asks_for_an_hour(fields):
                 usage = replace(usage, write_5m=0, write_1h=usage.write_5m)  # Bedrock's sum says nothing of how long
             if usage is not None and answer.is_stream and not answer.has_ended:
@@ -248,7 +248,7 @@ def _at_home(usage: Usage | None, provider: str) -> Usage | None:
     """A host whose prices nobody lists is one's own: there nothing is billed as written, so what is not said of writes is nothing."""
     if usage is None or provider or usage.read is None or usage.write_5m is not None:
         return usage
-    return Usage(usage.fresh, usage.read, 0, 0, usage.output)
+    return replace(usage, write_5m=0, write_1h=0)
 
 
 def _asks_for_an_hour(fields: Mapping[str, Any]) -> bool:

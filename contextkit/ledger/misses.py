@@ -259,4 +259,7 @@ def _had_it_been_read(usage: Usage, lost: int) -> Usage:
     long = min(lost, usage.write_1h or 0)
     short = min(lost - long, usage.write_5m or 0)
     plain = lost - long - short
-    return Usage((usage.fresh or 0) - plain, (usage.read or 0) + lost, (usage.write_5m or 0) - short, (usage.write_1h or 0) - long, 0)
+    return Usage(
+        (usage.fresh or 0) - plain, (usage.read or 0) + lost, (usage.write_5m or 0) - short, (usage.write_1h or 0) - long, 0,
+        service_tier=usage.service_tier,
+    )  # fmt: skip

@@ -40,8 +40,8 @@ def encode(record: Record) -> bytes:
 def _encode_exchange(exchange: Exchange) -> bytes:
     row = _fields(exchange)
     row["prompt"] = _maybe(_write_prompt, exchange.prompt)
-    row["usage"] = _maybe(_fields, exchange.usage)
-    row["predicted"] = _maybe(_fields, exchange.predicted)
+    row["usage"] = _maybe(_write_usage, exchange.usage)
+    row["predicted"] = _maybe(_write_usage, exchange.predicted)
     return canonical(row)
 
 
@@ -85,7 +85,7 @@ def _exchange(row: Json) -> Exchange:
     return Exchange(
         row["id"], row["session"], row["lane"], row["at"], row["first_byte_at"], row["ended_at"], row["provider"], row["model"],
         None if prompt is None else _READERS[prompt["kind"]](prompt),
-        None if usage is None else Usage(**usage), None if predicted is None else Usage(**predicted), row["error"],
+        None if usage is None else _read_usage(usage), None if predicted is None else _read_usage(predicted), row["error"],
     )  # fmt: skip
 
 
@@ -95,6 +95,24 @@ def _fields(value: Any) -> dict[str, Json]:
 
 def _maybe(convert: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else convert(value)
+
+
+def _write_usage(usage: Usage) -> dict[str, Json]:
+    """Without the service tier where it is the standard one: readers of before it know no such key."""
+    row = _fields(usage)
+    if not usage.service_tier:
+        del row["service_tier"]
+    return row
+
+
+def _read_usage(row: Json) -> Usage:
+    """A key of a later version is passed over."""
+    try:
+        return Usage(**row)
+    except TypeError:
+        if not isinstance(row, dict):
+            raise
+        return Usage(**{name: value for name, value in row.items() if name in Usage.__slots__})
 
 
 def _write_outline(outline: Outline) -> dict[str, Json]:

@@ -187,7 +187,8 @@ class Tally:
             if len(self._misses) > 2 * MOST_MISSES:
                 self._misses = dearest(self._misses, MOST_MISSES)
         if not call.has_model_price and call.usage and (call.usage.prompt or call.usage.output):
-            self._without_price[exchange.model] = None  # of a call without a bill the price is not what is missing
+            # of a call without a bill the price is not what is missing
+            self._without_price[unpriced_name(exchange.model, call.usage.service_tier)] = None
 
     def summary(self) -> Summary:
         """What was added up so far."""
@@ -286,7 +287,9 @@ class _Sum:
 
 
 def _row_json(row: Row) -> dict[str, Json]:
-    return {**asdict(row), "hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
+    usage = {name: value for name, value in asdict(row.usage).items() if name != "service_tier"}  # of one call, not of a sum
+    derived = {"hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
+    return {**asdict(row), "usage": usage, **derived}
 
 
 def dollars(amount: float) -> str:
@@ -297,6 +300,11 @@ def dollars(amount: float) -> str:
     """
     digits = 2 if amount == 0 or abs(amount) >= 0.1 else 4
     return f"{'-' if amount < 0 else ''}${abs(amount):,.{digits}f}"
+
+
+def unpriced_name(model: str, service_tier: str) -> str:
+    """Name a model whose calls have no price, with the service tier that has none."""
+    return f"{model} ({service_tier})" if service_tier else model
 
 
 def spent(row: Row) -> str:

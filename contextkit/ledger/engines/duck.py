@@ -24,7 +24,7 @@ from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.judged import judged
 from contextkit.ledger.misses import Miss, measured
 from contextkit.ledger.row import decode
-from contextkit.ledger.summary import MOST_LANES, MOST_MISSES, MOST_RATES, Row, Summary, dearest
+from contextkit.ledger.summary import MOST_LANES, MOST_MISSES, MOST_RATES, Row, Summary, dearest, unpriced_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -42,7 +42,8 @@ GROUPS: dict[str, str] = {
 """What calls can be grouped by, as `summary.GROUPS`."""
 _SHAPE = (
     '{"id":"VARCHAR","session":"VARCHAR","lane":"VARCHAR","at":"DOUBLE","provider":"VARCHAR","model":"VARCHAR","usage":{"fresh":"BIGINT",'
-    '"read":"BIGINT","write_5m":"BIGINT","write_1h":"BIGINT","output":"BIGINT","estimated":"BOOLEAN"},"remark":"VARCHAR",'
+    '"read":"BIGINT","write_5m":"BIGINT","write_1h":"BIGINT","output":"BIGINT","estimated":"BOOLEAN",'
+    '"service_tier":"VARCHAR"},"remark":"VARCHAR",'
     '"about":"VARCHAR","text":"VARCHAR","contextkit_ledger":"BIGINT"}'
 )
 _CHANGED = """left(right(line, 26), 8) = ',"sum":"' AND left(right(line, 18), 16) <> left(sha256(left(line, -26)), 16)"""
@@ -54,7 +55,8 @@ CREATE TABLE lines AS SELECT row_number() OVER () AS n, CASE WHEN {_CHANGED} THE
 CREATE TABLE said AS SELECT * RENAME ("at" AS began) FROM
   (SELECT n, unnest(json_transform(body, '{_SHAPE}')) FROM lines WHERE body IS NOT NULL);
 CREATE TABLE remarks AS SELECT n, remark, about, text FROM said WHERE remark IS NOT NULL;
-CREATE TABLE rates (provider VARCHAR, model VARCHAR, quarter BIGINT, above BIGINT, up_to BIGINT, writes_cost BOOLEAN, fresh DOUBLE,
+CREATE TABLE rates (provider VARCHAR, model VARCHAR, quarter BIGINT, tier VARCHAR,
+  above BIGINT, up_to BIGINT, writes_cost BOOLEAN, fresh DOUBLE,
   read DOUBLE, write_5m DOUBLE, write_1h DOUBLE, output DOUBLE);
 CREATE TABLE free (provider VARCHAR, model VARCHAR);
 CREATE TABLE missed (n BIGINT);
@@ -64,6 +66,7 @@ CREATE TABLE calls AS
 WITH whole AS (
   SELECT said.n, id, session, lane, began, said.provider, said.model, usage IS NOT NULL AS has_usage,
     usage.fresh AS fresh, usage.read AS read, usage.output AS output, coalesce(usage.estimated, false) AS estimated,
+    coalesce(usage.service_tier, '') AS tier,
     CASE WHEN free.model IS NULL THEN usage.write_5m ELSE coalesce(usage.write_5m, 0) END AS write_5m,
     CASE WHEN free.model IS NULL THEN usage.write_1h ELSE coalesce(usage.write_1h, 0) END AS write_1h
   FROM said LEFT JOIN free USING (provider, model) WHERE id IS NOT NULL),
@@ -80,6 +83,7 @@ SELECT named.*, rates.model IS NOT NULL AS has_price,
     + named.output * rates.output AS cost,
   prompt * rates.fresh + named.output * rates.output AS uncached
 FROM named LEFT JOIN rates ON rates.provider = named.provider AND rates.model = named.model AND rates.quarter = named.quarter
+  AND rates.tier = named.tier
   AND coalesce(prompt, 0) > rates.above AND coalesce(prompt, 0) <= rates.up_to
 """
 _SUMS = """
@@ -185,15 +189,16 @@ def _one(table: DuckDBPyConnection, query: str) -> int:
 
 def _join_prices(table: DuckDBPyConnection) -> None:
     """The price of each model at each quarter of an hour somebody asked it, and which models are free to write."""
-    asked = "SELECT DISTINCT provider, model, CAST(floor(began / 900) AS BIGINT) FROM said WHERE id IS NOT NULL"
+    quarter_of, tier_of = "CAST(floor(began / 900) AS BIGINT)", "coalesce(usage.service_tier, '')"
+    asked = f"SELECT DISTINCT provider, model, {quarter_of}, {tier_of} FROM said WHERE id IS NOT NULL"  # noqa: S608 - names are ours
     found: list[tuple[Any, ...]] = []
-    for provider, model, quarter in _rows(table, asked):
+    for provider, model, quarter, tier in _rows(table, asked):
         try:
-            writes_cost, tiers = prices.price_rows(provider, model, quarter * 900.0)
+            writes_cost, tiers = prices.price_rows(provider, model, quarter * 900.0, tier)
         except UnknownModel:
             continue  # the summary names the model
         ends = [1 << 62, *(above for above, _ in tiers)]
-        found += [(provider, model, quarter, above, end, writes_cost, *per) for end, (above, per) in zip(ends, tiers, strict=False)]
+        found += [(provider, model, quarter, tier, above, end, writes_cost, *per) for end, (above, per) in zip(ends, tiers, strict=False)]
         found = _written(table, "rates", found, BATCH)
     _written(table, "rates", found)
     models = list(_rows(table, "SELECT DISTINCT provider, model FROM said WHERE id IS NOT NULL"))
@@ -259,15 +264,16 @@ def _in_order(table: DuckDBPyConnection, kept: list[Miss], said: _Said) -> tuple
 def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss]) -> Summary:
     has_sessions = _one(table, "SELECT count(DISTINCT session) FROM calls") > 1
     lane = "session || '/' || lane" if has_sessions else "lane"
-    unpriced = "SELECT model FROM calls WHERE NOT has_price AND prompt + coalesce(output, 0) > 0 GROUP BY model ORDER BY min(n)"
+    has_tokens = "prompt + coalesce(output, 0) > 0"
+    unpriced = f"SELECT model, tier FROM calls WHERE NOT has_price AND {has_tokens} GROUP BY ALL ORDER BY min(n)"  # noqa: S608 - ours
     groups = _sums(table, GROUPS[by], GROUPS[by], "1") if by else []
     total = _sums(table, "'all'", "()", "1")
     return Summary(
         total=total[0] if total else Row("all", 0, 0, 0, Usage(0, 0, 0, 0, 0), None, None, 0),
         models=tuple(_sums(table, "model", "model", "min(calls.n)")),
         lanes=tuple(_sums(table, lane, "session, lane", "min(calls.n)", MOST_LANES)),
-        misses=tuple(kept), hit_rates=tuple(_rates(table)), models_without_price=tuple(row[0] for row in _rows(table, unpriced)),
-        groups=tuple(groups),
+        misses=tuple(kept), hit_rates=tuple(_rates(table)),
+        models_without_price=tuple(unpriced_name(*row) for row in _rows(table, unpriced)), groups=tuple(groups),
     )  # fmt: skip
 
 

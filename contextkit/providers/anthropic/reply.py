@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.layout.normal_form import normal
@@ -81,7 +81,8 @@ def _usage(counters: Mapping[str, Json]) -> Usage:
     total = counters.get("cache_creation_input_tokens")
     long = writes.get("ephemeral_1h_input_tokens", 0 if total is not None else None)
     short = writes.get("ephemeral_5m_input_tokens", None if total is None or long is None else total - long)
-    return Usage(counters.get("input_tokens"), counters.get("cache_read_input_tokens"), short, long, counters.get("output_tokens"))
+    billed = Usage(counters.get("input_tokens"), counters.get("cache_read_input_tokens"), short, long, counters.get("output_tokens"))
+    return served(billed, counters)
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.blockwise.raw import packed
@@ -38,7 +38,8 @@ def reply(words: Words, response: Any) -> Reply:
     native, text, calls = reading(words, (block for block in content if block.get("text") != ""), "")
     told = {"content": content, "usage": answer.get("usage")}
     name = (answer.get("ResponseMetadata") or {}).get("RequestId") or f"converse-{blake2b(canonical(told), digest_size=8).hexdigest()}"
-    return Reply(name, native, text, calls, STOPS.get(answer.get("stopReason", ""), "done"), usage(answer.get("usage") or {}))
+    billed = served(usage(answer.get("usage") or {}), answer)
+    return Reply(name, native, text, calls, STOPS.get(answer.get("stopReason", ""), "done"), billed)
 
 
 def _with_object(block: Mapping[str, Json]) -> Mapping[str, Json]:

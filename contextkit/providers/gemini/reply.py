@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.blockwise.raw import packed
@@ -56,7 +56,7 @@ def usage(counters: Mapping[str, Json]) -> Usage:
         return Usage()
     beside = counters.get("toolUsePromptTokenCount") or 0
     output = (counters.get("candidatesTokenCount") or 0) + (counters.get("thoughtsTokenCount") or 0)
-    return Usage(prompt - read + beside, read, 0, 0, output)
+    return served(Usage(prompt - read + beside, read, 0, 0, output), counters)
 
 
 def is_complete(response: Mapping[str, Json]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.layout.track import Grammar
@@ -75,7 +75,7 @@ class Adapter:
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
         """What a response says it is billed."""
-        return self.answering.usage(response.get(self.answering.counters) or {})
+        return served(self.answering.usage(response.get(self.answering.counters) or {}), response)
 
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
         """What stream events amount to."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.layout.normal_form import normal
@@ -40,7 +40,7 @@ def reply(response: Any, kept: frozenset[str] = frozenset()) -> Reply:
     stop = "refused" if message.get("refusal") else STOPS.get(choices[0].get("finish_reason", ""), "truncated")
     stop = "calls" if stop == "done" and calls else stop  # a forced call ends with "stop"
     native = Native(WIRE, completion.get("model", ""), canonical([message]))
-    return Reply(completion.get("id", ""), native, text, calls, stop, usage(completion.get("usage") or {}))
+    return Reply(completion.get("id", ""), native, text, calls, stop, served(usage(completion.get("usage") or {}), completion))
 
 
 def turn(message: Mapping[str, Json], model: str) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.layout.normal_form import VERBATIM, normal
@@ -59,7 +59,7 @@ def reply(response: Any) -> Reply:
         raise UnreadableReply(f"response {answer.get('id')!r} {answer['status']} ({code}): send the request again")
     items = [_sendable(item) for item in answer["output"]]
     native = Native(WIRE, answer.get("model", ""), canonical(items))
-    said = _text(items), _calls(items), _stop(answer, items), usage(answer.get("usage") or {})
+    said = _text(items), _calls(items), _stop(answer, items), served(usage(answer.get("usage") or {}), answer)
     return Reply(answer.get("id", ""), native, *said, {one["id"]: one["reason"] for one in answer.get("input_transformations") or ()})
 
 

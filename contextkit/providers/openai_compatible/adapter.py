@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.hosted.rules import HOSTED, Rule
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.models import MODELS, Model, model_named, register
@@ -90,9 +90,9 @@ class OpenAICompatible(Speaker):
         said = _at(response, self.host.written) if self.host.written else None
         written = 0 if said is None and self.model.cache != "billed" else said
         if prompt is None or read is None:
-            return Usage(output=output)
+            return served(Usage(output=output), response)
         fresh = None if written is None else prompt - read - written
-        return Usage(fresh, read, written, 0 if written is not None else None, output)
+        return served(Usage(fresh, read, written, 0 if written is not None else None, output), response)
 
     def prefilled(self, text: str) -> tuple[Json, dict[str, Json]]:
         """The assistant message that begins the next reply with `text`, and the fields that make the host go on with it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, parse
 from contextkit.content_encoding import Decoder, UndecodableBody, codings_of
 from contextkit.errors import NotSerialisable
@@ -115,7 +115,7 @@ class Bytes:
             self._has_ended = bool(self._answer)
             self._chunks = []
         counters = self._answer.get("usage")
-        usage = self.reading.usage(counters) if isinstance(counters, Mapping) else None
+        usage = served(self.reading.usage(counters), self._answer) if isinstance(counters, Mapping) else None
         is_whole = self._has_ended or (has_ended and self.decode is None)
         output = self._answer.get("output")
         items = output if isinstance(output, list) else None

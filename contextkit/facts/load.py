@@ -1,0 +1,276 @@
+"""Reads files of facts: `[[models]]`, `[[prices]]` and `[[service_tiers]]` rows in TOML, checked key by key.
+
+Takes the name of a file, gives its rows; knows which files a user named: on the command line, in the environment variable
+CONTEXTKIT_MODELS, or in `[tool.contextkit] models = "…"` of the nearest pyproject.toml. Knows nothing of what rows mean.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from contextkit.errors import UsageError
+
+VARIABLE = "CONTEXTKIT_MODELS"
+"""Environment variable that names a file of facts."""
+GRADES = ("DOC", "SDK", "ISSUE", "UNSURE", "ASSUMED")
+"""How well a row is founded: documented, read in an SDK, told in an issue, inferred, assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactRow:
+    """One row of a file."""
+
+    where: str
+    """File, row and line, for messages: `models.toml: [[models]] row 2 (line 14)`."""
+    fields: Mapping[str, Any]
+    """Its keys; of the right types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The rows of a file, in their order."""
+
+    models: tuple[FactRow, ...] = ()
+    prices: tuple[FactRow, ...] = ()
+    service_tiers: tuple[FactRow, ...] = ()
+
+
+def read_facts(path: str | os.PathLike[str]) -> Facts:
+    """Read a file of facts. Raises `UsageError` that names file, row, line and key for what is not as it must be."""
+    import tomllib
+
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        whole = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: not TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: not UTF-8 text (byte {error.start:,})") from None
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}; a file of [[models]] and [[prices]] rows is expected") from None
+    _check_keys(str(file), whole, _TABLES)
+    return Facts(**{table: tuple(_rows(file, text, table, whole.get(table, []))) for table in _TABLES})
+
+
+def _rows(file: Path, text: str, table: str, rows: Any) -> list[FactRow]:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UsageError(f"{file}: {table} must be rows, each below a line [[{table}]]")
+    header = re.compile(rf"^[ \t]*\[\[[ \t]*\"?{table}\"?[ \t]*\]\]", re.MULTILINE)
+    lines = [text.count("\n", 0, found.start()) + 1 for found in header.finditer(text)]
+    found = []
+    for index, row in enumerate(rows):
+        line = f" (line {lines[index]})" if len(lines) == len(rows) else ""
+        where = f"{file}: [[{table}]] row {index + 1}{line}"
+        found.append(FactRow(where, checked_row(where, table, row)))
+    return found
+
+
+def checked_row(where: str, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row with every value checked. Raises `UsageError` that names `where`, the key and what is allowed."""
+    kinds, needed = _TABLES[table]
+    _check_keys(where, row, kinds)
+    missing = [key for key in needed if key not in row]
+    if missing:
+        raise UsageError(f"{where}: {missing[0]!r} is missing; a row needs {', '.join(needed)}")
+    return {key: kinds[key](f"{where}: {key}", value) for key, value in row.items()}
+
+
+def _check_keys(where: str, row: Mapping[str, Any], allowed: Mapping[str, Any]) -> None:
+    for key in row:
+        if key not in allowed:
+            import difflib
+
+            close = difflib.get_close_matches(key, allowed, n=1)
+            near = f" (did you mean {close[0]!r}?)" if close else ""
+            raise UsageError(f"{where}: unknown key {key!r}{near}; allowed are {', '.join(allowed)}")
+
+
+# Kinds of values -----------------------------------------------------------------------------------------------------------
+
+Kind = Callable[[str, Any], Any]
+"""Takes where a value stands and the value, gives it checked."""
+
+
+def _wrong(where: str, what: str, value: Any) -> UsageError:
+    return UsageError(f"{where} must be {what}, not {value!r}")
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(where, "a text", value)
+    return value
+
+
+def _name(where: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _wrong(where, "a text that is not empty", value)
+    return value
+
+
+def _one_of(*allowed: str) -> Kind:
+    def check(where: str, value: Any) -> str:
+        if value not in allowed or not isinstance(value, str):
+            raise _wrong(where, f"one of {', '.join(allowed)}", value)
+        return value
+
+    return check
+
+
+def _flag(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(where, "true or false", value)
+    return value
+
+
+def _tokens(where: str, value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise _wrong(where, "a whole number of tokens, 0 or more", value)
+    return value
+
+
+def _seconds(where: str, value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise _wrong(where, "a whole number of seconds, 1 or more", value)
+    return value
+
+
+def _lifetimes(where: str, value: Any) -> tuple[int, ...]:
+    is_list = isinstance(value, list) and value and all(type(one) is int and one > 0 for one in value)
+    if not is_list or sorted(set(value)) != value:
+        raise _wrong(where, "a list of seconds, the shortest first", value)
+    return tuple(value)
+
+
+def _positive(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
+        raise _wrong(where, "a number above 0", value)
+    return float(value)
+
+
+def _price(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+        raise _wrong(where, "dollars for a million tokens, 0 or more", value)
+    return float(value)
+
+
+def _date(where: str, value: Any) -> str:
+    """A date of TOML, or a text of that form; empty for none."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    try:
+        return date.fromisoformat(value).isoformat() if value != "" else ""
+    except (TypeError, ValueError):
+        raise _wrong(where, "a date such as 2026-12-01", value) from None
+
+
+def _prices_by_ttl(where: str, value: Any) -> dict[int, float]:
+    if not isinstance(value, dict) or not value or not all(re.fullmatch(r"\d{1,9}", key) for key in value):
+        raise _wrong(where, "a table of seconds and prices, such as { 300 = 2.5, 3600 = 4.0 }", value)
+    return {int(key): _price(f"{where}.{key}", price) for key, price in value.items()}
+
+
+def _tiers(where: str, value: Any) -> tuple[dict[str, Any], ...]:
+    if not isinstance(value, list) or not all(isinstance(tier, dict) for tier in value):
+        raise _wrong(where, "a list of tables, such as [{ above = 272000, input = 4.0, output = 15.0 }]", value)
+    found = []
+    for index, tier in enumerate(value):
+        place = f"{where}[{index}]"
+        _check_keys(place, tier, _TIER)
+        if "above" not in tier:
+            raise UsageError(f"{place}: 'above' is missing: how many prompt tokens the tier begins behind")
+        found.append({key: _TIER[key](f"{place}.{key}", one) for key, one in tier.items()})
+    return tuple(found)
+
+
+def _patterns(where: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
+        raise _wrong(where, 'a list of names, such as ["gpt-5*", "o3"]', value)
+    return tuple(value)
+
+
+_RATES: dict[str, Kind] = {
+    "input": _price, "cache_read": _price, "cache_write": _price, "cache_write_1h": _price, "cache_write_by_ttl": _prices_by_ttl,
+    "output": _price,
+}  # fmt: skip
+"""Dollars for a million tokens. `cache_write` is for the short lifetime, `cache_write_1h` for the long one (OpenAI: 12 hours)."""
+_TIER: dict[str, Kind] = {"above": _tokens, **_RATES}
+_ORIGIN: dict[str, Kind] = {"source": _text, "read_on": _date, "confidence": _one_of(*GRADES), "note": _text}
+_MODEL: dict[str, Kind] = {
+    "name": _name, "like": _name, "provider": _name, "cache": _one_of("breakpoints", "implicit", "billed", "units"), "min_tokens": _tokens,
+    "granularity_tokens": _positive, "ttls_seconds": _lifetimes, "default_ttl_seconds": _seconds, "window_tokens": _tokens,
+    "tokenizer": _one_of("o200k_base", "bytes"), "bytes_per_token": _positive, "accepts_prefill": _flag, "accepts_forced_choice": _flag,
+    "accepts_mid_system": _flag, "strips_thinking": _flag, "binds_thinking": _flag, "accepts_message_effort": _flag,
+    "accepts_custom_tools": _flag, "accepts_tool_search": _flag, "retired_on": _date, **_ORIGIN,
+}  # fmt: skip
+_MODEL["granularity_tokens"] = lambda where, value: max(1, _tokens(where, value))
+_TABLES: dict[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
+    "models": (_MODEL, ("name",)),
+    "prices": ({"provider": _name, "model": _name, **_RATES, "valid_from": _date, "tiers": _tiers, **_ORIGIN},
+               ("provider", "model", "input", "output")),
+    "service_tiers": ({"provider": _name, "tier": _name, "models": _patterns, "factor": _positive, **_ORIGIN},
+                      ("provider", "tier", "factor")),
+}  # fmt: skip
+"""Table → its keys and what each may be, and the keys a row needs."""
+
+# Which files -----------------------------------------------------------------------------------------------------------------
+
+_named: list[str] = []
+_changes = 0
+
+
+def use_file(path: str) -> None:
+    """Use a file that was named on the command line, before those of the environment and of pyproject.toml; empty for none."""
+    global _changes  # noqa: PLW0603 - which files a process uses is the process's own
+    if _named != ([path] if path else []):
+        _named[:] = [path] if path else []
+        _changes += 1
+
+
+def state() -> tuple[int, str]:
+    """Return what changes when other files are to be read: how often `use_file` was called, and the environment variable."""
+    return _changes, os.environ.get(VARIABLE, "")
+
+
+def user_facts() -> tuple[Facts, ...]:
+    """Return what the user's files say, the least important first: pyproject.toml, the environment variable, the command line.
+
+    Raises `UsageError` as `read_facts`.
+    """
+    project, variable = _in_project(Path.cwd()), os.environ.get(VARIABLE, "")
+    paths = [*([project] if project else []), *([variable] if variable else []), *_named]
+    return tuple(read_facts(path) for path in paths)
+
+
+def _in_project(folder: Path) -> str:
+    """The file that the nearest pyproject.toml names, empty where it names none or cannot be read: it may be another tool's."""
+    import tomllib
+
+    for place in (folder, *folder.parents):
+        file = place / "pyproject.toml"
+        if file.is_file():
+            try:
+                whole = tomllib.loads(file.read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+                return ""
+            tool = whole.get("tool")
+            ours = tool.get("contextkit") if isinstance(tool, dict) else None
+            named = ours.get("models") if isinstance(ours, dict) else None
+            if named is None:
+                return ""
+            if not isinstance(named, str) or not named:
+                raise UsageError(f"{file}: [tool.contextkit] models must be the name of a file, not {named!r}")
+            return str(place / named)
+    return ""
+
+
+def built_in() -> Facts:
+    """Return the rows that ship with the package."""
+    return read_facts(Path(__file__).with_name("prices.toml"))
