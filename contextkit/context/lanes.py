@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 
+from contextkit.errors import StorageError
 from contextkit.ledger.ledger import Ledger
+from contextkit.log.storage import JSONLStorage
 
 AGENTS = "agents"
 """Folder, beside a log, of the folders of its sub-agents."""
@@ -58,9 +60,10 @@ def ids_in(folder: Path | None) -> Iterable[str]:
 
 
 def has_entries(log: Path) -> bool:
-    """Whether the file of a log holds a whole line."""
+    """Whether the file of a log holds an entry, or something that must be looked at; what a failed append left there is none."""
     try:
-        with log.open("rb") as file:
-            return file.readline().endswith(b"\n")
+        return next(JSONLStorage.read(log), None) is not None
     except FileNotFoundError:
         return False
+    except StorageError:
+        return True

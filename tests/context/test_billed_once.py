@@ -232,3 +232,13 @@ def test_failed_calls_have_ids_of_their_own_after_rows_were_lost(tmp_path: Path)
             context.failed("aborted", context.request())
         names = [row.id for row in context.ledger]
         assert len(names) == len(set(names)) == 6
+
+
+def test_a_sub_agent_that_could_not_be_begun_is_not_listed(disk: Disk, tmp_path: Path) -> None:
+    """The disk takes its first entry, and then neither keeps it nor lets it be cut off: whoever spawned it was told that it failed."""
+    with opened(tmp_path) as context:
+        with disk.failing(of("log.jsonl", "fsync", "ftruncate", fault=errno.EIO)), pytest.raises(OSError, match="Input/output"):
+            context.spawn("Look.")
+        context.spawn("Look again.").close()
+        assert len(context.agents) == 1
+        context.agent(context.agents[0]).close()
