@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from contextkit.models import MODELS, model_named, register
+from contextkit.models import model_named, register
 from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT, saying
 from tests.server.test_corruption import HEADERS, WHOLE
@@ -86,17 +86,14 @@ def test_a_retired_model_is_served_with_a_warning_from_that_day_on() -> None:
     name, day = "claude-retired-1", datetime(2026, 5, 1, tzinfo=UTC).timestamp()
     register(dataclasses.replace(model_named(CLAUDE), name=name, retired_on="2026-05-01"))
     body = {"model": name, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
-    try:
-        for is_strict, status in ((False, 200), (True, 404)):
-            with LocalServer(now=day - 1, strict=is_strict) as server, httpx2.Client(base_url=server.url, headers=HEADERS) as http:
-                before = http.post("/v1/messages", json=body)
-                server.clock.advance(1)
-                after = http.post("/v1/messages", json=body)
-            assert (before.status_code, after.status_code) == (200, status) and "x-contextkit-warning" not in before.headers
-            assert is_strict or ("was retired on 2026-05-01" in after.headers["x-contextkit-warning"])
-            assert [finding.kind for finding in server.findings] == ([] if is_strict else ["retired_model"])
-    finally:
-        MODELS.pop(name) if isinstance(MODELS, dict) else None  # type: ignore[func-returns-value]
+    for is_strict, status in ((False, 200), (True, 404)):
+        with LocalServer(now=day - 1, strict=is_strict) as server, httpx2.Client(base_url=server.url, headers=HEADERS) as http:
+            before = http.post("/v1/messages", json=body)
+            server.clock.advance(1)
+            after = http.post("/v1/messages", json=body)
+        assert (before.status_code, after.status_code) == (200, status) and "x-contextkit-warning" not in before.headers
+        assert is_strict or ("was retired on 2026-05-01" in after.headers["x-contextkit-warning"])
+        assert [finding.kind for finding in server.findings] == ([] if is_strict else ["retired_model"])
 
 
 def test_a_websocket_upgrade_is_refused_with_a_reason_and_http_goes_on(http: httpx2.Client) -> None:
