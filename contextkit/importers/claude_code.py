@@ -42,7 +42,7 @@ from contextkit.importers.source import Source
 from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
 from contextkit.ledger.exchange import Exchange, Remark
 from contextkit.ledger.row import Record
-from contextkit.models import MODELS
+from contextkit.models import find_model, model_named
 
 OPEN = 16
 """Replies whose lines may still come: blocks of parallel sub-agents are mixed in one file."""
@@ -334,8 +334,8 @@ def _agent_type(name: str) -> str | None:
 @lru_cache(maxsize=256)
 def _provider(model: str) -> str:
     """Whose prices: the model table's word, Anthropic for what is named Claude; a router's other models are nobody's."""
-    row = MODELS.get(model)
-    return row.provider if row else "anthropic" if "claude" in model else ""
+    row = find_model(model)
+    return model_named(model).provider if row else "anthropic" if "claude" in model else ""
 
 
 _OF_THE_LANE = ("message", "compaction", None)

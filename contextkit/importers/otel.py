@@ -26,7 +26,7 @@ from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose
 from contextkit.ledger.exchange import Exchange, RemarkKind
 from contextkit.ledger.row import Record
-from contextkit.models import MODELS
+from contextkit.models import find_model
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "operation": ("gen_ai.operation.name", "llm.request.type", "openinference.span.kind", "traceloop.span.kind"),
@@ -213,7 +213,7 @@ def _span(source: Source, told: _Told) -> Span:
 def _call(source: Source, told: _Told) -> Exchange:
     said = told.said
     asked, answering = str(said.get("model", "")), str(said.get("answering_model", ""))
-    named = answering if not asked or (asked not in MODELS and answering in MODELS) else asked  # a deployment may have any name
+    named = answering if not asked or (not find_model(asked) and find_model(answering)) else asked  # a deployment may have any name
     provider, model = whose(str(said.get("provider", "")), named)
     at, ended = _times(source, told)
     first, wait = None, said.get("first")

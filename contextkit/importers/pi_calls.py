@@ -30,7 +30,7 @@ from contextkit.importers.recording import (
 )
 from contextkit.ledger.exchange import Exchange, Outline
 from contextkit.ledger.outlines import outline
-from contextkit.models import MODELS
+from contextkit.models import find_model
 
 MAIN = "main"
 """The lane of a session that does not branch."""
@@ -140,7 +140,7 @@ class _Sent:
         for index in self.late:
             self.add(index)
         self.late.clear()
-        row = MODELS.get(said.model)
+        row = find_model(said.model)
         per_token = row.bytes_per_token if row else BYTES_PER_TOKEN
         model, thinking = (_namespace(said.provider, said.model, *more) for more in ((), (effort,)))
         n = len(self.digests)

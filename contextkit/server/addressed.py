@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable
-from contextkit.models import MODELS, model_named
+from contextkit.models import model_named
 from contextkit.providers.gemini.generate import parse as parsed_content
 from contextkit.providers.gemini.parts import spelled
 from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
@@ -81,8 +81,7 @@ def counted_below(state: State, wire: Wire, headers: Mapping[str, str], raw: byt
 
 
 def _is_mantle(raw: bytes) -> bool:
-    row = MODELS.get(str(_fields(raw).get("model")))
-    return row is not None and row.provider == MANTLE.family
+    return model_named(str(_fields(raw).get("model"))).provider == MANTLE.family
 
 
 def _claude(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes, asked: Mapping[str, Json]) -> Outcome | Call:

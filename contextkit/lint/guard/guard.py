@@ -32,7 +32,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.trace.conversations import is_said_again
 from contextkit.lint.trace.naming import UNNAMED, Rules, agreement, finding_of
 from contextkit.lint.trace.rule import Sent
-from contextkit.models import MODELS
+from contextkit.models import find_model, model_named
 from contextkit.providers.stateful.continuing import PREVIOUS
 from contextkit.providers.stateful.histories import Unknown, named_in
 from contextkit.terminal import sanitize
@@ -233,7 +233,7 @@ class Guard:
             return replace(found, detector="provider", place=replace(found.place, caller=str(departure.where)))  # type: ignore[arg-type]
         missing = missing_tokens(step) if not (departure.findings and named_in(other.params)) else 0
         message = f"{read:,} tokens were read where {read + missing:,} stood in the cache, and nothing in the request explains it"
-        code = _UNEXPLAINED.get(MODELS[departure.model].cache, _BEST_EFFORT)
+        code = _UNEXPLAINED.get(model_named(departure.model).cache, _BEST_EFFORT)
         return Finding(code, message, _place(departure), "provider", cost_tokens=missing) if missing else None
 
 
@@ -297,7 +297,7 @@ class Passage:
             bill = Bill()  # a refusal is no bill, whatever else its body holds
         failed = refused or (None if bill.is_whole else bill.error or error or CUT)
         departure, now = self._departure, self._guard._clock()
-        row = MODELS.get(departure.model)
+        row = find_model(departure.model)
         exchange = Exchange(
             bill.id or f"{departure.name}-{departure.turn}", departure.name, "main", departure.at,
             None if refused else self._first_byte_at, now, row.provider if row else departure.wire.partition("_")[0], departure.model, None,

@@ -12,7 +12,7 @@ from contextkit.cache.usage import Usage
 from contextkit.ledger.misses import is_shortfall
 from contextkit.lint.trace.cost import Costs, left_tokens, lifetime_seconds
 from contextkit.lint.trace.rule import Step
-from contextkit.models import MODELS
+from contextkit.models import find_model
 from contextkit.providers.stateful.histories import named_in
 
 
@@ -36,8 +36,8 @@ class Answered:
 
 def billed(usage: Usage | None, model: str) -> Usage | None:
     """A bill with every part of the prompt known, else None: where the cache is free to write nobody reports writes, they count 0."""
-    row = MODELS.get(model)
-    if usage and row and row.cache == "implicit":
+    row = find_model(model)
+    if usage and row and row.cache in ("implicit", "units"):
         usage = replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
     return usage if usage and usage.prompt is not None else None
 
@@ -47,7 +47,7 @@ def expected_tokens(before: Answered | None, model: str, at: float) -> int:
 
     Nothing is where the model is another one, the answer before had not begun, or the shortest lifetime it may have asked for is over.
     """
-    row = MODELS.get(model)
+    row = find_model(model)
     if before is None or row is None or before.model != model or before.began_at > at:
         return 0
     return left_tokens(before.usage, row) if at - before.at < lifetime_seconds(before.usage, row) else 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from contextkit.canonical import Json, canonical
-from contextkit.models import MODELS
+from contextkit.models import find_model
 
 
 def _messages(fields: Mapping[str, Json], previous: str) -> Json:
@@ -20,7 +20,7 @@ def _messages(fields: Mapping[str, Json], previous: str) -> Json:
 
 def _responses(fields: Mapping[str, Json], previous: str) -> Json:
     """Models that bill by breakpoints take the option, older ones refuse it (learn.microsoft.com, Azure OpenAI prompt caching)."""
-    row = MODELS.get(str(fields.get("model")))
+    row = find_model(str(fields.get("model")))
     takes_it = row is not None and row.provider == "openai" and row.cache == "breakpoints"
     is_free = "prompt_cache_options" not in fields
     return {"prompt_cache_options": {"comparison_response_id": previous}} if takes_it and is_free and previous else {}

@@ -50,7 +50,7 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables.sinks import CONVERSES
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
-from contextkit.models import MODELS
+from contextkit.models import find_model
 
 _ROUTED = ("openai", "x-ai", "fireworks", "mistral", "azure")
 """Providers whose cache is one machine's, and whose key says which."""
@@ -98,7 +98,7 @@ def _keyless(node: ast.Call, view: View) -> Iterator[Hit]:
         return
     if not view.is_history(keyword(node, "messages", "input") or node) or not (view.loop() or _is_called_in_a_loop(view)):
         return
-    model = MODELS.get(_name_of(keyword(node, "model"), view))
+    model = find_model(_name_of(keyword(node, "model"), view))
     if model is not None and model.cache == "implicit" and model.provider in _ASKED:
         yield Hit(node, "no `prompt_cache_key` ties the calls of this loop to the machine that has their prefix")
 
