@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from contextkit import OpenAICompatible
 from contextkit.cache.usage import Usage
+from contextkit.importers.billed import usage_of
 from contextkit.ledger.exchange import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
@@ -73,3 +75,11 @@ def test_a_prompt_below_an_assumed_minimum_is_no_certain_cause() -> None:
     (miss,) = summary.misses
     assert (miss.cause, miss.certain) == ("below_minimum", False)
     assert "assumed after gpt-6.2-sol" in miss.where
+
+
+def test_mistrals_own_count_of_cached_tokens_is_read() -> None:
+    counts = {"prompt_tokens": 77, "completion_tokens": 12, "num_cached_tokens": 64, "total_tokens": 89}
+    bill = OpenAICompatible("mistral-large-latest", host="mistral", session="s").usage({"usage": counts})
+    assert (bill.fresh, bill.read, bill.output) == (13, 64, 12)
+    recorded_bill = usage_of(counts, print)
+    assert recorded_bill is not None and (recorded_bill.fresh, recorded_bill.read) == (13, 64)

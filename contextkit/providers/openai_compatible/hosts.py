@@ -112,6 +112,7 @@ _ROWS = (
     Host("mistral", "Mistral", "https://api.mistral.ai/v1",
          "https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching; https://docs.mistral.ai/api", rule="mistral",
          affinity=_KEY, needs_affinity=True, prefix=_PREFIX, takes_prefill=True, constraints=("response_format",),
+         read=(("usage", "prompt_tokens_details", "cached_tokens"), ("usage", "num_cached_tokens")),
          replay="inside `content`, as `thinking` parts, as they came"),
     Host("groq", "Groq", "https://api.groq.com/openai/v1", "https://console.groq.com/docs/prompt-caching, /docs/reasoning", rule="groq",
          thought="reasoning", replay=_SENT, constraints=("response_format",), most="max_completion_tokens"),
