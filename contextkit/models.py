@@ -372,6 +372,10 @@ KNOWN: tuple[Model, ...] = tuple(_MODELS.values())
 """The rows that come with the package, whatever was registered since."""
 
 
+_KNOWN_NAMES = frozenset(model.name for model in KNOWN)
+"""Names of the rows that come with the package."""
+
+
 class _Table(Mapping[str, Model]):
     """Every known model, those of the user's files read before the first is looked up."""
 
@@ -677,8 +681,13 @@ def _likeness(asked: tuple[str, ...], parts: tuple[str, ...]) -> tuple[int, bool
 
 @lru_cache(maxsize=2)
 def _anchored(state: tuple[int, int]) -> tuple[tuple[tuple[str, ...], Model], ...]:
-    """Every row's parts, from each word on that a name may begin with; a vendor's own rows before those of hosts."""
-    rows = sorted(_MODELS.values(), key=lambda row: "/" in row.name or bool(_ON_BEDROCK.match(row.name)))
+    """Every row's parts, from each word on that a name may begin with; a vendor's own rows before those of hosts.
+
+    Without rows that a program registered: an adapter of a host registers each model it is given, and what is assumed of a name must not
+    depend on which came before.
+    """
+    relatives = [row for row in tuple(_MODELS.values()) if row.name in _KNOWN_NAMES or row.name not in _PUT]
+    rows = sorted(relatives, key=lambda row: "/" in row.name or bool(_ON_BEDROCK.match(row.name)))
     return tuple((parts, row) for row in rows for parts in _from_anchor(row.name))
 
 

@@ -241,3 +241,11 @@ def test_a_registered_row_can_be_replaced(own: Model) -> None:
 def test_the_table_cannot_be_written_past_register() -> None:
     with pytest.raises(TypeError):
         MODELS["x"] = model_named("gpt-5")  # type: ignore[index]
+
+
+def test_what_a_host_registers_is_no_relative_of_other_models() -> None:
+    from contextkit import OpenAICompatible
+
+    before = model_named("qwen-3-coder-480b")
+    OpenAICompatible("Qwen/Qwen3-Coder-30B", host="vllm", window_tokens=40_000, block_tokens=16)
+    assert model_named("qwen-3-coder-480b") == before
