@@ -562,6 +562,7 @@ _PATTERN = _combined()
 # Inside base64 ------------------------------------------------------------------------------------------------------------
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{24,}")
+_URL_SAFE_BASE64, _STANDARD_BASE64 = re.compile(rb"[A-Za-z0-9_-]{24,}"), re.compile(rb"[A-Za-z0-9+/]{24,}")
 _DATA = re.compile(rb"[A-Za-z0-9+/_-]{2048,}={0,2}")
 _FIRST_OF_ASCII = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef"
 """First letters of the groups of four that three bytes of ASCII are written with: the first byte is below 128."""
@@ -584,17 +585,32 @@ def _in_base64(joined: bytes, known: tuple[bytes, ...], depth: int) -> Iterator[
     """Secrets in what short runs decode to. One may begin with letters that belong to something else: all four offsets are tried."""
     if depth >= _DEPTH:
         return
+    for start, end in _base64_runs(joined):
+        letters = joined[start:end]
+        for offset in range(4):
+            groups = letters[offset + 4 * _GROUPS_BEFORE :: 4]
+            if len(groups.translate(None, _FIRST_OF_ASCII)) * 10 > len(groups):
+                continue
+            decoded = _from_base64(letters[offset:])
+            if _is_printable(decoded[3 * _GROUPS_BEFORE :]):
+                yield from _re_encoded(_spans(decoded, known, depth + 1), start + offset, end)
+
+
+_GROUPS_BEFORE = 2
+"""Groups of four letters at the beginning of a run that may belong to something else: `/v1/`."""
+
+
+def _base64_runs(joined: bytes) -> Iterator[Span]:
+    """Runs of either alphabet of base64, and what is left of them in each: a path's `/` and a name's `-` are letters of one of them."""
     for run in _BASE64.finditer(joined):
         letters = run[0]
         if letters.islower() or letters.isupper():  # hexadecimal digits, names
             continue
-        for offset in range(4):
-            groups = letters[offset::4]
-            if len(groups.translate(None, _FIRST_OF_ASCII)) * 10 > len(groups):
-                continue
-            decoded = _from_base64(letters[offset:])
-            if _is_printable(decoded):
-                yield from _re_encoded(_spans(decoded, known, depth + 1), run.start() + offset, run.end())
+        yield run.span()
+        if b"/" in letters:
+            yield from (piece.span() for piece in _URL_SAFE_BASE64.finditer(joined, *run.span()))
+        if b"-" in letters or b"_" in letters:
+            yield from (piece.span() for piece in _STANDARD_BASE64.finditer(joined, *run.span()))
 
 
 def _in_data(text: bytes, start: int, end: int, known: tuple[bytes, ...], depth: int) -> Iterator[Span]:

@@ -18,7 +18,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.memory.memory import Memory
 from contextkit.providers.provider import Provider
-from contextkit.terminal import echo, echo_json
+from contextkit.terminal import echo, echo_error, echo_json
 
 if TYPE_CHECKING:
     from contextkit.context import Context
@@ -106,10 +106,9 @@ def replayed(
     recording = read_pi(path)
     if recording.n_calls_elsewhere:
         n = sum(isinstance(event, AssistantSaid) for event in recording.events)
-        click.echo(
+        echo_error(
             f"{path}: the session branches; replayed is the branch it would be resumed on, {n:,} calls; "
-            f"{recording.n_calls_elsewhere:,} calls on other branches are left out",
-            err=True,
+            f"{recording.n_calls_elsewhere:,} calls on other branches are left out"
         )
     with ROADS[via](build(model, "off").wire) as road:
         return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe, memory).run()

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 from contextkit.models import AssumedModelWarning, Model, assumption, model_named
+from contextkit.terminal import sanitize
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 
@@ -15,7 +16,7 @@ def chosen_model(name: str, provider: str) -> Model:
     """Return `model_named(name, provider)`; warns with `AssumedModelWarning`, at the user's own line, where its rules are assumed."""
     row = model_named(name, provider)
     if row.is_assumed:
-        warnings.warn(assumption(row), AssumedModelWarning, stacklevel=_users_level())
+        warnings.warn(sanitize(assumption(row)), AssumedModelWarning, stacklevel=_users_level())
     return row
 
 

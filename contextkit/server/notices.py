@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from contextkit.canonical import Json
 from contextkit.models import Model, assumption
+from contextkit.terminal import sanitize
 
 HEADER = "x-contextkit-warning"
 """Header that holds the text of one notice; given once for each."""
@@ -51,7 +52,7 @@ class Notices:
         for notice in notices:
             if notice not in self._given and len(self._given) < _MOST:
                 self._given[notice] = None
-                logging.getLogger("contextkit.server").warning("%s: %s", notice.endpoint, notice.text)
+                logging.getLogger("contextkit.server").warning("%s: %s", sanitize(notice.endpoint), sanitize(notice.text))
 
     def all(self) -> list[Notice]:
         """In the order they were given."""

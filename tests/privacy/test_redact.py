@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import anthropic
@@ -85,9 +86,9 @@ def test_the_credentials_of_a_connection_are_covered_in_every_form() -> None:
 
 def test_keys_in_a_path_are_covered_and_models_stay() -> None:
     for kind in KINDS:
-        for way in ("plain", "percent-encoded"):
-            path = redact_path(f"/v1/{TEXTS[way](kind.written)}/messages")
-            assert path.endswith("/messages") and kind.value not in path
+        for way, before in product(("plain", "percent-encoded", "base64"), ("/", "/v1/", "/v1beta/models/", "/a-long-name/of_a/folder/")):
+            path = redact_path(f"{before}{TEXTS[way](kind.written)}/messages")
+            assert path.endswith("/messages") and not [trace for trace in traces_of(kind.value) if trace in path.encode()], path
     for path in ("/v1beta/models/gemini-2.5-pro:generateContent", "/model/us.anthropic.claude-haiku-4-5-20251001-v1:0/converse"):
         assert redact_path(path) == path
 

@@ -16,6 +16,7 @@ from contextkit.log.entry import Entry, Kind
 from contextkit.log.turns import Turns
 from contextkit.providers.masking.lowering import NOTHING, Lowered, lower
 from contextkit.providers.provider import Provider
+from contextkit.terminal import sanitize
 from contextkit.tools.late.bridge import call_tool
 from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases
@@ -35,11 +36,11 @@ def permit_of(phases: Phases | Permit | None, toolbox: Toolbox, limits: Limits =
         return phases
     permit = Permit(phases, toolbox, limits)
     for phase, names in permit.denied_own().items():
-        warnings.warn(
+        text = (
             f"phase {phase!r} denies {', '.join(names)}, tools of this context's memory: previews and references tell the model to call "
-            "them, and each such call will be refused; leave them out of deny, or switch that part of the memory off",
-            stacklevel=4,
+            "them, and each such call will be refused; leave them out of deny, or switch that part of the memory off"
         )
+        warnings.warn(sanitize(text), stacklevel=4)
     return permit
 
 
