@@ -49,9 +49,13 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What waits longest for another program begins first, so that nobody waits for it at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What waits longest for another program begins first, so that nobody waits for it at the end; timed tests run with `--full`."""
     items.sort(key=lambda item: item.path.name != "test_static_checks.py")
+    if not config.getoption("--full"):
+        for item in items:
+            if item.get_closest_marker("timed"):
+                item.add_marker(pytest.mark.skip(reason="a timed test: with --full"))
 
 
 def pytest_collection_finish() -> None:

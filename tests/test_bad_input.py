@@ -29,6 +29,8 @@ from contextkit import (
     Tool,
     Toolbox,
     Variation,
+    register_models,
+    register_price,
     simulate,
     tool,
     watch,
@@ -541,6 +543,21 @@ def test_keys_and_grammars_are_of_numbers_and_texts(value: Any) -> None:
     refused(CacheKey, requests_per_minute=0)
 
 
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "2", None, True, [], {}])
+def test_what_is_no_price(value: Any) -> None:
+    refused(register_price, "openai", "made-up", input=value, output=1.0)
+    refused(register_price, "openai", "made-up", input=1.0, output=1.0, tiers=[{"above": value, "input": 1.0}])
+    refused(register_price, "openai", "made-up", input=1.0, output=1.0, valid_from=str(value))
+
+
+@pytest.mark.parametrize("text", ["[[models]]", "[[prices]]\nmodel = 5", "models = 3", "[[model]]", "x = ", "\0", "[[service_tiers]]\nfactor = -1"])
+def test_what_is_no_file_of_models(text: str, tmp_path: Path) -> None:
+    refused(register_models, tmp_path / "missing.toml")
+    refused(register_models, tmp_path)
+    (tmp_path / "models.toml").write_text(text, "utf-8")
+    refused(register_models, tmp_path / "models.toml")
+
+
 def said(text: str) -> str:
     """Says it."""
     return text
@@ -565,10 +582,12 @@ def test_every_public_name_was_tried() -> None:
         "Tool",
         "Toolbox",
         "Variation",
+        "register_models",
+        "register_price",
         "simulate",
         "tool",
         "watch",
     }
-    plain = {"ContextKitError", "Entry", "Reference", "Usage"}
+    plain = {"AssumedModelWarning", "ContextKitError", "Entry", "Reference", "Usage"}
     assert set(contextkit.__all__) - tried - plain == set(), "try bad values with the new name, or say that it holds values only"
     assert issubclass(UsageError, ContextKitError)

@@ -332,6 +332,7 @@ def seconds(work: Callable[[], object], repeats: int = 7) -> float:
     return min(once() for _ in range(repeats))
 
 
+@pytest.mark.timed
 def test_a_megabyte_of_text_costs_less_than_three_times_orjson_alone() -> None:
     messages = [{"role": "user", "content": [{"type": "text", "text": "A line of a tool's output.\n" * 400}]} for _ in range(100)]
     assert len(orjson.dumps(messages)) > 1_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -77,13 +76,10 @@ def test_siblings_start_at_the_first_byte_of_the_leader_and_all_at_once() -> Non
     replies = [{"parts": [{"type": "text", "text": "Done."}], "wait_seconds": 0.6} for _ in range(6)]
     with LocalServer(replies) as slow, client("anthropic", slow) as one:
         context = Context(PROVIDERS["anthropic"](), system=HEAD)
-        start = time.monotonic()
         context.fan_out(["Tell me all."] * 6).send(one)
-        took = time.monotonic() - start
-    starts = sorted(exchange.at for exchange in context.ledger)
-    first_byte = min(exchange.first_byte_at or 0 for exchange in context.ledger)
-    assert 0.6 <= first_byte - starts[0] <= starts[1] - starts[0] < first_byte - starts[0] + 0.5
-    assert took < 6 * 0.6
+    leader, *siblings = sorted(context.ledger, key=lambda exchange: exchange.at)
+    assert leader.first_byte_at and all(leader.first_byte_at <= exchange.at for exchange in siblings)
+    assert max(exchange.at for exchange in siblings) < min(exchange.ended_at or 0 for exchange in siblings)
     assert sum(cost > 40_000 for cost in written(context)) == 1
 
 

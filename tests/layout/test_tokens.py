@@ -341,6 +341,7 @@ def test_the_estimate_grows_as_the_bill_of_a_real_session_does() -> None:
     assert errors[len(errors) // 2] < 0.10
 
 
+@pytest.mark.timed
 def test_the_estimate_is_fast() -> None:
     """At least 5 MB a second; the margin to what it does is a hundredfold."""
     messages = [{"role": "user", "content": [text("lorem ipsum dolor sit amet " * 40)]} for _ in range(5_000)]

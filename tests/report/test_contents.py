@@ -54,7 +54,7 @@ def test_what_is_missing_is_counted_by_model() -> None:
     for shown in everywhere(made):
         assert "usage missing in 1 of the 3 calls of nobody-lists-this" in shown
         assert "usage missing in 1 of the 2 calls of claude-opus-4-5" in shown
-        assert "no list price for nobody-lists-this (2 calls)" in shown
+        assert "no price is known for nobody-lists-this (2 calls)" in shown
         assert "price for claude" not in shown
     assert "price unknown for nobody-lists-this" in str(made.summary)
 

@@ -149,9 +149,9 @@ def test_markers_stand_where_contextkit_would_set_them() -> None:
 def test_markers_are_the_client_s_where_it_sets_any() -> None:
     repairs = Repairs(["place-breakpoints"])
     marked = [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}]
-    for raw in (body(1, system=marked), body(1, system=LONG, cache_control={"type": "ephemeral"}), body(1, system="short"),
-                body(1, system=LONG, model="claude-nope")):  # fmt: skip
+    for raw in (body(1, system=marked), body(1, system=LONG, cache_control={"type": "ephemeral"}), body(1, system="short")):  # fmt: skip
         assert repairs(WIRE, raw) is None
+    assert marks(sent(repairs, body(1, system=LONG, model="claude-nope"))) == [0, 1]  # by the rules of its nearest relative
     assert repairs("openai_chat", body(1, system=LONG)) is None
 
 

@@ -122,10 +122,11 @@ async def _serve(asked: Options) -> None:
     watcher = await Watcher.start(asked.record, upstream.url, _each(takers), asked.queue_mb << 20)
     timeouts = Timeouts(asked.header_seconds, asked.idle_seconds, asked.connect_seconds, asked.read_seconds)
     pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if asked.has_metrics else {}
-    proxy = Proxy(
-        upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=asked.allow_hosts, timeouts=timeouts
-    )
+    proxy = None
     try:
+        proxy = Proxy(
+            upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=asked.allow_hosts, timeouts=timeouts
+        )
         await proxy.start(asked.host, asked.port)
         shown.began(proxy.url, upstream.shown, asked.record)
         if not _is_loopback(asked.host):
@@ -136,7 +137,8 @@ async def _serve(asked: Options) -> None:
         shown.report({"trouble": f"the process that records ended with {code}: nothing is recorded any more"})
         await asyncio.Event().wait()
     finally:
-        await proxy.stop()
+        if proxy is not None:
+            await proxy.stop()
         if n_lost := await watcher.close(asked.stop_seconds):
             shown.report({"trouble": f"{n_lost} calls were not recorded {asked.stop_seconds:g} seconds after the end (--stop-seconds)"})
         shown.close()

@@ -84,7 +84,8 @@ def is_kept(step: Step) -> bool:
 
 def is_self_hosted(sent: Sent) -> bool:
     """Whether the model is one that the table does not know, asked in OpenAI's words: an engine somebody runs."""
-    return not sent.row.provider and sent.wire in ("openai_chat", "openai_responses")
+    is_in_table = bool(sent.row.provider) and not sent.row.is_assumed
+    return not is_in_table and sent.wire in ("openai_chat", "openai_responses")
 
 
 def is_silent(sent: Sent) -> bool:
