@@ -550,7 +550,10 @@ def test_what_is_no_price(value: Any) -> None:
     refused(register_price, "openai", "made-up", input=1.0, output=1.0, valid_from=str(value))
 
 
-@pytest.mark.parametrize("text", ["[[models]]", "[[prices]]\nmodel = 5", "models = 3", "[[model]]", "x = ", "\0", "[[service_tiers]]\nfactor = -1"])
+NO_FACTS = ["[[models]]", "[[prices]]\nmodel = 5", "models = 3", "[[model]]", "x = ", "\0", "[[service_tiers]]\nfactor = -1"]
+
+
+@pytest.mark.parametrize("text", NO_FACTS)
 def test_what_is_no_file_of_models(text: str, tmp_path: Path) -> None:
     refused(register_models, tmp_path / "missing.toml")
     refused(register_models, tmp_path)

@@ -209,8 +209,8 @@ def _not_an_object(name: str, written: str) -> str:
         value = parse(written)
     except NotSerialisable as error:
         return f"the arguments of tool {name!r} are not valid JSON ({error}); write them again, as one JSON object"
-    wrong = "are nested too deep" if isinstance(value, dict) else f"must be a JSON object, not {type(value).__name__}"
-    return f"the arguments of tool {name!r} {wrong}; write them again"
+    wrong = "str, and not nested too deep" if isinstance(value, dict) else type(value).__name__
+    return f"the arguments of tool {name!r} must be a JSON object, not {wrong}; write them again"
 
 
 def _run_in_thread(ready: Callable[[], object]) -> object:

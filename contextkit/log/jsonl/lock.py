@@ -13,8 +13,9 @@ import weakref
 from pathlib import Path
 
 from contextkit.errors import LogLocked
+from contextkit.private_files import PRIVATE_MODE
 
-MODE = 0o600
+MODE = PRIVATE_MODE
 """Of every file made here: a log holds prompts."""
 _NOTE_BYTES = 4096
 
