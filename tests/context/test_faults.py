@@ -82,7 +82,7 @@ def test_a_model_the_provider_does_not_have(claude: Desk) -> None:
 def test_a_request_the_provider_refuses(desk: Desk) -> None:
     context = desk.context("one")
     with desk.client() as client, pytest.raises(REFUSED):
-        context.request(top_k_of_nothing=1).send(client)
+        context.request(temperature="hot").send(client)
     assert [exchange.usage for exchange in context.ledger] == [None]
     goes_on(desk, context)
 

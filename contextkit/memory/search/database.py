@@ -103,7 +103,7 @@ class Database:
 def _connect(path: str) -> sqlite3.Connection:
     try:
         if path and path != ":memory:" and not path.startswith("file:"):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE))  # it holds prompts; SQLite gives the files beside it the same mode
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE))  # SQLite gives the files beside it the same mode
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except (sqlite3.OperationalError, OSError) as fault:
         raise StorageError(f"the index {path} cannot be opened ({fault}): is its folder there, and may it be written?") from fault
