@@ -135,7 +135,11 @@ def _taken(path: Path) -> int:
         except _REFUSED:
             holder = _holder(descriptor)
             os.close(descriptor)
-            raise LogLocked(f"{path} is being written by {holder}: close it there, or read it with JSONLStorage.read") from None
+            raise LogLocked(
+                f"{path} is being written by {holder}",
+                in_code="close it there, or read it with JSONLStorage.read",
+                in_shell="close it there first",
+            ) from None
         except BaseException:
             os.close(descriptor)
             raise
