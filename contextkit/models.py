@@ -228,6 +228,10 @@ _GPT: tuple[tuple[Any, ...], ...] = (
     ("codex-mini-latest", *_OLDER, 200_000, "DOC", "OPC GP SDKO"),
     ("chatgpt-4o-latest", *_OLDER, 128_000, "DOC", "OPC GP SDKO"),
     ("gpt-4-turbo", *_NEVER, 128_000, "DOC", "OPC GP SDKO"),
+    ("gpt-4-1106-preview", *_NEVER, 128_000, "DOC", "OPC GP SDKO"),
+    ("gpt-4-0125-preview", *_NEVER, 128_000, "DOC", "OPC GP SDKO"),
+    ("gpt-4-vision-preview", *_NEVER, 128_000, "UNSURE", "OPC GP"),  # window as gpt-4-1106-preview
+    ("gpt-4-32k", *_NEVER, 32_000, "UNSURE", "GP SDKO"),  # window as the price data has it
     ("gpt-4", *_NEVER, 8_192, "DOC", "OPC GP SDKO"),
     ("gpt-3.5-turbo", *_NEVER, 16_385, "DOC", "OPC GP SDKO"),
 )

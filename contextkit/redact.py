@@ -16,6 +16,7 @@ that share a prefix share it after redaction, and equal secrets give equal bytes
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64decode, b64encode
 from bisect import bisect_right
@@ -77,6 +78,9 @@ def _searched(credentials: Iterable[str]) -> tuple[bytes, ...]:
         if len(value) < MIN_CREDENTIAL_BYTES:
             continue
         found[value] = None
+        for is_ascii in (True, False):  # as it stands in JSON
+            written = json.dumps(credential, ensure_ascii=is_ascii)[1:-1]
+            found[written.encode("utf-8", "surrogateescape")] = None
         for shift, first in ((0, 0), (1, 2), (2, 3)):
             whole = b64encode(b"\0" * shift + value)[first : 8 * (shift + len(value)) // 6]
             found[whole] = found[whole.translate(_TO_URL_SAFE)] = None
@@ -637,6 +641,9 @@ def _in_binary(data: bytes, known: tuple[bytes, ...]) -> Iterator[Span]:
 
 # 1. The credentials of a connection ---------------------------------------------------------------------------------------
 
+_AUTH_SCHEME = re.compile(rb"\s*(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
+"""A header's value that says itself that it is a credential, whatever the header is called."""
+_CREDENTIAL_ENDS = (b"token", b"signature", b"auth", b"authentication", b"jwt", b"assertion", b"litellmkey")
 _NO_CREDENTIALS = (b"tokens", b"idempotencykey", b"websocketkey", b"cachekey")
 _PARTS = re.compile(r'(?:Signature|Credential|signature|response|nonce|username)="?([^",\s]+)')
 _QUERY_NAMES = frozenset({b"key", b"sig", b"code"})
@@ -651,7 +658,7 @@ def credentials_of(headers: Iterable[tuple[bytes, bytes]], target: bytes = b"") 
     found: dict[str, None] = {}
     for raw_name, raw_value in headers:
         name = raw_name.lower()
-        if _is_credential(name):
+        if _is_credential(name) or _AUTH_SCHEME.match(raw_value):
             found.update(dict.fromkeys(_in_header(name.decode("latin-1"), raw_value.decode("latin-1").strip())))
     for pair in target.partition(b"?")[2].split(b"&"):
         key, _, value = pair.partition(b"=")
@@ -667,7 +674,7 @@ def _is_credential(name: bytes) -> bool:
     Identifiers of sessions, requests and cache entries are none: a body repeats them, and they must stay distinct.
     """
     word = _BARE.sub(b"", name)
-    is_named = _is_key_like(word) or word.endswith((b"token", b"signature")) or b"authorization" in word
+    is_named = _is_key_like(word) or word.endswith(_CREDENTIAL_ENDS) or b"authorization" in word
     return is_named and not word.endswith(_NO_CREDENTIALS)
 
 

@@ -249,3 +249,8 @@ def test_what_a_host_registers_is_no_relative_of_other_models() -> None:
     before = model_named("qwen-3-coder-480b")
     OpenAICompatible("Qwen/Qwen3-Coder-30B", host="vllm", window_tokens=40_000, block_tokens=16)
     assert model_named("qwen-3-coder-480b") == before
+
+
+@pytest.mark.parametrize(("name", "window"), [("gpt-4-1106-preview", 128_000), ("gpt-4-32k-0613", 32_000), ("gpt-4-0613", 8_192)])
+def test_a_later_model_is_not_an_earlier_one(name: str, window: int) -> None:
+    assert model_named(name).window_tokens == window

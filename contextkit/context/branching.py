@@ -139,6 +139,7 @@ class Branching(Conversation):
                 clock=self._clock, session=self._session,
             )  # fmt: skip
             other._bill(self)
+            other._account.resume()
             opened.pop_all()
         self._agents.add(other)
         return other

@@ -213,7 +213,7 @@ def open_file(path: str | Path, buffer: int = -1) -> IO[bytes]:
 
 def _pipe(path: str | Path, buffer: int) -> IO[bytes]:
     """A pipe, as soon as somebody has opened it for writing; opening it in the usual way would wait without end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         begins = _first_bytes(path, descriptor)
         os.set_blocking(descriptor, True)

@@ -108,6 +108,12 @@ class Account:
         self.share(other)
         self._recorder = other._recorder
 
+    def resume(self) -> None:
+        """Read which responses of this lane have rows in the ledger already, so that one received again is not billed twice."""
+        for exchange, prompt in self._recorder.ledger.prompts():
+            if prompt is not None and (exchange.session, exchange.lane) == (self._session, self._lane):
+                self._remember(exchange.id, prompt, exchange.usage)
+
     def last(self, build: Callable[[], Request]) -> Request:
         """The request built last, or a fresh one where none was."""
         return self._last or build()

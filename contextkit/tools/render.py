@@ -17,7 +17,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from pathlib import PurePath
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from contextkit.canonical import Json, canonical
@@ -113,12 +113,14 @@ def answer(value: object, is_error: bool = False, binary: Callable[[bytes], Json
     >>> answer(ValueError("no such file"))
     {'content': [{'type': 'text', 'text': 'ValueError: no such file'}], 'is_error': True}
     """
-    if isinstance(value, Tried):
-        last = answer(value.value, is_error, binary)
-        tries = [f"Try {number} failed: {render_error(error)}" for number, error in enumerate(value.failures, 1)]
+    kind = type(value)  # `isinstance` asks the value's own `__class__`, which may raise
+    if issubclass(kind, Tried):
+        tried = cast("Tried", value)
+        last = answer(tried.value, is_error, binary)
+        tries = [f"Try {number} failed: {render_error(error)}" for number, error in enumerate(tried.failures, 1)]
         return {**last, "content": [{"type": "text", "text": "\n".join(tries)}, *last["content"]]}
-    if isinstance(value, BaseException):
-        return {"content": [{"type": "text", "text": render_error(value)}], "is_error": True}
+    if issubclass(kind, BaseException):
+        return {"content": [{"type": "text", "text": render_error(cast("BaseException", value))}], "is_error": True}
     try:
         return {"content": render_result(value, binary), "is_error": bool(is_error)}
     except InvalidContent as fault:

@@ -242,3 +242,18 @@ def test_a_sub_agent_that_could_not_be_begun_is_not_listed(disk: Disk, tmp_path:
         context.spawn("Look again.").close()
         assert len(context.agents) == 1
         context.agent(context.agents[0]).close()
+
+
+def test_a_response_of_a_sub_agent_is_billed_once_also_after_it_was_opened_again(disk: Disk, tmp_path: Path) -> None:
+    with opened(tmp_path) as context:
+        agent = context.spawn("Go.")
+        lane, request = agent.lane, agent.request()
+        with disk.failing(FULL), pytest.raises(OSError, match="No space left"):
+            agent.receive(reply(), request)
+        agent.close()
+    with opened(tmp_path) as context:
+        agent = context.agent(lane)
+        agent.receive(reply(), agent.request())
+        assert [(row.lane, row.id) for row in context.ledger] == [(lane, "msg_1")]
+        assert kinds(agent)[-1] == "assistant"
+        agent.close()

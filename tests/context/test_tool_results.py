@@ -337,3 +337,17 @@ def test_a_mistake_of_the_program_is_still_raised() -> None:
     with pytest.raises(InvalidCall, match="unknown"):
         context.result("no such call", b"\xff")
     assert len(context.calls) == 1
+
+
+class Lazy:
+    """A value whose class is worked out when it is asked for, as lazy proxies do."""
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        raise RuntimeError("not set up")
+
+
+def test_a_value_that_hides_its_class_answers_its_call() -> None:
+    context = asked("anthropic", returning(1))
+    context.result(context.calls[0], Lazy())
+    assert result(context)["is_error"] and not context.calls

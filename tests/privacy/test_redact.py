@@ -84,6 +84,21 @@ def test_the_credentials_of_a_connection_are_covered_in_every_form() -> None:
             assert not [trace for trace in traces_of(value) if trace in covered], covered
 
 
+@pytest.mark.parametrize("value", ['ab"cd\\efghijk12', "schl\u00fcssel-geheim-\u00e4", "plain-value-123"])
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_a_credential_is_found_as_json_writes_it(value: str, is_ascii: bool) -> None:
+    body = json.dumps({"t": f"it is {value} ok"}, ensure_ascii=is_ascii).encode()
+    covered = redact(body, [value])
+    assert len(covered) == len(body) and json.loads(covered)["t"].count("*") >= len(value) and value not in json.loads(covered)["t"]
+
+
+@pytest.mark.parametrize("name", ["helicone-auth", "x-auth", "authentication", "x-litellm-key", "x-jwt", "x-goog-iap-jwt-assertion"])
+def test_a_header_with_a_credential_of_any_name_is_one(name: str) -> None:
+    value = "custom" + "value1234abcd"
+    assert value in credentials_of([(name.encode(), f"Bearer {value}".encode())])
+    assert credentials_of([(b"idempotency-key", value.encode()), (b"content-type", b"application/json")]) == ()
+
+
 def test_keys_in_a_path_are_covered_and_models_stay() -> None:
     for kind in KINDS:
         for way, before in product(("plain", "percent-encoded", "base64"), ("/", "/v1/", "/v1beta/models/", "/a-long-name/of_a/folder/")):

@@ -11,6 +11,7 @@ import pytest
 
 from contextkit.errors import UsageError
 from contextkit.server import LocalServer
+from contextkit.server.http.hosts import Hosts
 from contextkit.server.proxy.proxy import Page
 from tests.server.conftest import asking
 from tests.server.proxied import Wire, client, passing
@@ -122,6 +123,15 @@ def test_names_that_are_allowed_are_answered_and_so_are_their_pages() -> None:
     for odd in ("http://box", "a b", "", "box/x"):
         with pytest.raises(UsageError, match="--allow-host"):
             LocalServer(allow_hosts=[odd])
+
+
+@pytest.mark.parametrize("bound", ["2001:DB8:0:0::1", "127.0.0.1", "fe80::1%eth0"])
+def test_addresses_are_compared_in_one_spelling(bound: str) -> None:
+    hosts = Hosts(bound, ["2001:db8:0::2"])
+    host = {"2001:DB8:0:0::1": "[2001:db8::1]:8089", "fe80::1%eth0": "[fe80::1]:8089"}.get(bound, "127.0.0.1")
+    assert hosts.refusal([(b"host", host.encode())]) is None
+    assert hosts.refusal([(b"host", b"[2001:db8::2]"), (b"origin", b"http://[2001:db8:0:0::2]:99")]) is None
+    assert hosts.refusal([(b"host", b"[2001:db8::3]")]) is not None
 
 
 def test_a_server_on_every_interface_answers_to_addresses_and_to_no_other_name() -> None:

@@ -18,6 +18,8 @@ from contextkit.private_files import PRIVATE_MODE
 MODE = PRIVATE_MODE
 """Of every file made here: a log holds prompts."""
 _NOTE_BYTES = 4096
+_BINARY = getattr(os, "O_BINARY", 0)
+"""Windows would write two bytes for a newline without it."""
 
 if sys.platform == "win32":
     import msvcrt
@@ -127,7 +129,7 @@ def is_same_file(descriptor: int, path: Path) -> bool:
 def _taken(path: Path) -> int:
     """A descriptor that holds the lock. A file that was deleted between opening and locking guards nothing: then once more."""
     while True:
-        descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, MODE)
+        descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | _BINARY, MODE)
         try:
             _lock(descriptor)
             if is_same_file(descriptor, _lock_path(path)):

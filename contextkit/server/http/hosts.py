@@ -49,7 +49,7 @@ class Hosts:
     def __init__(self, bound: str = "127.0.0.1", allowed: Iterable[str] = ()) -> None:
         """Raises `UsageError` for an allowed host that is not one."""
         self._allowed = frozenset(map(_name_given, allowed))
-        self._names = self._allowed | {"localhost", bound.lower().rstrip(".")}
+        self._names = self._allowed | {"localhost", _canonical(bound)}
         self._takes_addresses = bound in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound to
 
     def refusal(self, headers: Headers, *, is_json_only: bool = False) -> Refused | None:
@@ -77,11 +77,9 @@ class Hosts:
         return None
 
     def _is_ours(self, name: str) -> bool:
-        bare = name.rstrip(".")
         address = _address(name)
-        if address is None:
-            return bare in self._names
-        return address.is_loopback or self._takes_addresses or str(address) in self._names
+        is_local = address is not None and (address.is_loopback or self._takes_addresses)
+        return is_local or _canonical(name) in self._names
 
     def _is_same(self, origin: str, host: re.Match[str] | None) -> bool:
         """Whether a page is one of this server's own, or of a host that was allowed by name."""
@@ -96,7 +94,7 @@ class Hosts:
         return bool(found) and all(authority is not None and self._is_allowed(authority) for authority in found)
 
     def _is_allowed(self, authority: re.Match[str]) -> bool:
-        return authority["name"].strip("[]").rstrip(".") in self._allowed
+        return _canonical(authority["name"]) in self._allowed
 
 
 def _place(authority: re.Match[str]) -> tuple[str, str]:
@@ -118,12 +116,18 @@ def _address(name: str) -> IPv4Address | IPv6Address | None:
     return mapped or address
 
 
+def _canonical(name: str) -> str:
+    """One spelling of a host: addresses in their shortest form and without the zone, which clients leave out of `Host`."""
+    address = _address(name)
+    return name.lower().strip("[]").rstrip(".") if address is None else str(address).partition("%")[0]
+
+
 def _name_given(name: str) -> str:
     """The host name of `--allow-host`, without its port."""
     parts = _AUTHORITY.fullmatch(name.strip().lower()) or _AUTHORITY.fullmatch(f"[{name.strip().lower()}]")
     if parts is None:
         raise UsageError(f"--allow-host {name!r}: give a host name as clients write it, without scheme and path (box.internal)")
-    return parts["name"].strip("[]").rstrip(".")
+    return _canonical(parts["name"])
 
 
 def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[str]:
