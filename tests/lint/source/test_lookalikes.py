@@ -190,8 +190,10 @@ def test_what_does_not_look_like_it_is(name: str, codes: Callable[[str], list[st
 
 def test_each_call_made_twice_is_followed_in_time(codes: Callable[[str], list[str]]) -> None:
     steps = "".join(f"def f{i}(a, b):\n    return f{i - 1}(f{i - 1}(a, b), f{i - 1}(b, a)) + a\n" for i in range(1, 40))
-    codes(f"def f0(a, b):\n    return a + b\n{steps}def make(x):\n    system_prompt = f39(x, str(time.time()))\n    return system_prompt\n")
-    # without a memory of what each call gives, 2 to the 39th calls: the test's timeout would end it
+    deep = "def make(x):\n    system_prompt = f39(x, str(time.time()))\n    return system_prompt\n"
+    plain = "def other():\n    system_prompt = f'It is {time.time()}.'\n    return system_prompt\n"
+    found = codes(f"import time\ndef f0(a, b):\n    return a + b\n{steps}{deep}{plain}")
+    assert "CKS01" in found  # without a memory of what each call gives, 2 to the 39th calls come first: the test's timeout ends it
 
 
 @pytest.mark.parametrize("source", [b"def f(:\n", b"# -*- coding: nonsense -*-\n", b"x = 1\0\n", b"x = " + b"-" * 200_000 + b"1\n"])
