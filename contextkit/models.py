@@ -325,15 +325,12 @@ _CLAUDE_ON_BEDROCK = (
 """Claude models that Bedrock serves with the rules of their own rows, as `anthropic.` and the name (BED)."""
 _RETIRED = {
     "2025-10-28": ("claude-3-5-sonnet",),
-    "2026-01-05": ("claude-3-opus",),
     "2026-02-12": ("codex-mini-latest",),
     "2026-02-17": ("chatgpt-4o-latest",),
     "2026-02-19": ("claude-3-7-sonnet", "claude-3-5-haiku"),
-    "2026-04-20": ("claude-3-haiku",),
     "2026-06-15": ("claude-opus-4", "claude-opus-4-0", "claude-sonnet-4", "claude-sonnet-4-0"),
     "2026-06-30": ("claude-mythos-preview",),
     "2026-07-23": ("gpt-5.1-codex", "gpt-5.1-chat-latest", "gpt-5-chat-latest"),
-    "2026-08-05": ("claude-opus-4-1",),
     "2026-08-10": ("gpt-5.3-chat-latest", "gpt-5.2-chat-latest"),
     "2026-10-23": ("gpt-4.1-nano", "o4-mini", "o3-mini", "o1", "gpt-4o-2024-05-13", "gpt-4-turbo", "gpt-4", "gpt-3.5-turbo"),
     "2026-11-30": ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929"),
