@@ -89,9 +89,11 @@ def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
     """
     from contextkit.cli.proxy.journal import Journal
     from contextkit.errors import MissingExtra
+    from contextkit.server.http.hosts import Hosts
 
     if find_spec("h11") is None:
         raise MissingExtra("the proxy", "server")
+    Hosts(allowed=options["allow_hosts"])  # raises for a wrong name before anything has started
     if record:
         Journal(record).close()  # what is wrong with it is said before the port opens
     named = tuple(name.strip() for name in repairs.split(",") if name.strip())
@@ -140,7 +142,7 @@ async def _serve(asked: Options) -> None:
         if proxy is not None:
             await proxy.stop()
         if n_lost := await watcher.close(asked.stop_seconds):
-            shown.report({"trouble": f"{n_lost} calls were not recorded {asked.stop_seconds:g} seconds after the end (--stop-seconds)"})
+            shown.report({"trouble": f"{n_lost} calls were not confirmed as recorded within {asked.stop_seconds:g} seconds (--stop-seconds)"})
         shown.close()
         if telemetry is not None:
             telemetry.close()

@@ -99,7 +99,7 @@ class Watcher:
             self._put(request)
 
     async def close(self, seconds: float = STOP_SECONDS) -> int:
-        """Wait until everything is judged and recorded, for `seconds` at most; gives how many calls were lost then.
+        """Wait until everything is judged and recorded, for `seconds` at most; gives how many calls it has not confirmed by then.
 
         For the first half of the time calls are analysed; what is still waiting after that is recorded without analysis.
         """
@@ -110,17 +110,19 @@ class Watcher:
             self._queue.appendleft(framed(Hurry()))
             self._news.set()
             is_over = await self._is_over(seconds / 2)
-        if is_over:
-            return 0
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        self._writing.cancel()
-        await asyncio.gather(self._reading, self._writing, return_exceptions=True)
-        return self._n_open
+        if not is_over:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            self._writing.cancel()
+            await asyncio.gather(self._reading, self._writing, return_exceptions=True)
+        await self._process.wait()  # the event loop must not close before it has collected its child
+        return 0 if is_over else self._n_open
 
     async def _is_over(self, seconds: float) -> bool:
-        await asyncio.wait({self._reading}, timeout=seconds)
-        return self._reading.done()
+        """Wait until the process has closed its output and exited."""
+        over = asyncio.gather(self._reading, self._process.wait(), return_exceptions=True)
+        await asyncio.wait({over}, timeout=seconds)
+        return over.done()
 
     async def gone(self) -> int:
         """Wait until the process ends, which it does not while it is needed; gives its exit code."""
