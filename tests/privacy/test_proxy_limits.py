@@ -24,6 +24,7 @@ from contextkit.server.proxy.passage import Departed, Ended, Timeouts
 from tests.cli.conftest import COMMAND
 from tests.server.proxied import Seen, Wire, client, passing, provider
 
+
 def is_recorded(url: str) -> bool:
     """Whether the proxy has heard from its analysis that a call is recorded."""
     page = urllib.request.urlopen(f"{url}/-/metrics").read().decode()

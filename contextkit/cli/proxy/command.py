@@ -142,7 +142,8 @@ async def _serve(asked: Options) -> None:
         if proxy is not None:
             await proxy.stop()
         if n_lost := await watcher.close(asked.stop_seconds):
-            shown.report({"trouble": f"{n_lost} calls were not confirmed as recorded within {asked.stop_seconds:g} seconds (--stop-seconds)"})
+            limit = f"{asked.stop_seconds:g} seconds (--stop-seconds)"
+            shown.report({"trouble": f"{n_lost} calls were not confirmed as recorded within {limit}"})
         shown.close()
         if telemetry is not None:
             telemetry.close()
